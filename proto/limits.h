@@ -1,0 +1,109 @@
+/* Every maximum and every timer in one place. Sizes in bytes, times in tf_time (microseconds), tied together by the
+ * static assertions at the end. What HELLO announces are the values of the config, bounded by these. */
+#ifndef TF_PROTO_LIMITS_H
+#define TF_PROTO_LIMITS_H
+
+#include "proto/types.h"
+
+/* Datagram packet: flags(1) connection id(8) packet number(4) AEAD(frames) tag(16); RFC 8899 base packet. */
+#define TF_PACKET_BASE 1200u
+#define TF_PACKET_HEADER 13u
+#define TF_PACKET_TAG 16u
+#define TF_PACKET_MIN (TF_PACKET_HEADER + TF_PACKET_TAG + 1u)
+#define TF_PACKET_PLAIN_MAX (TF_PACKET_BASE - TF_PACKET_HEADER - TF_PACKET_TAG)
+#define TF_CONNECTION_ID_LEN 8u
+
+/* Frames: type(1) length(2) payload. */
+#define TF_FRAME_HEADER 3u
+#define TF_FRAME_PAYLOAD_MAX 16384u /* HELLO and WELCOME are the largest */
+#define TF_SEGMENT_HEADER 9u        /* link seq(8) flags(1) */
+#define TF_SEGMENT_DATA_MAX (TF_PACKET_PLAIN_MAX - TF_FRAME_HEADER - TF_SEGMENT_HEADER)
+#define TF_ACK_RANGES_MAX 32u
+#define TF_CLOSE_REASON_MAX 120u
+#define TF_STREAM_RECORD 16384u /* a TLS record is filled up to this */
+
+/* Messages and MessagePack. */
+#define TF_MESSAGE_MAX (1024u * 1024u) /* default and upper bound of max_message */
+#define TF_MESSAGE_MIN_LIMIT 4096u     /* a peer may not announce less */
+#define TF_BODY_MAX (TF_MESSAGE_MAX - 4096u)
+#define TF_METHOD_MAX 64u
+#define TF_REFS_PER_MESSAGE 1024u
+#define TF_MP_DEPTH_MAX 16u
+#define TF_MP_ITEMS_MAX 65536u
+
+/* Link window: what may be unacked, items and bytes. */
+#define TF_WINDOW_SEGMENTS 4096u
+#define TF_WINDOW_BYTES (4u * 1024u * 1024u)
+#define TF_WINDOW_SEGMENTS_MAX 65536u
+#define TF_WINDOW_BYTES_MAX (64u * 1024u * 1024u)
+#define TF_REPLAY_WINDOW 8192u
+
+/* Session. */
+#define TF_REFS_MAX 131072u
+#define TF_PROMISES_MAX 65536u
+#define TF_RESULTS_MAX 8192u
+#define TF_HELD_ITEMS_MAX 1024u /* deliveries that wait for a promise to be resolved, per session */
+#define TF_HELD_BYTES_MAX (1024u * 1024u)
+#define TF_REJECTION_MAX 4096u
+
+/* Hub. */
+#define TF_MAX_IN_FLIGHT 32u
+#define TF_MAX_IN_FLIGHT_MAX 8192u
+#define TF_CHANNEL_NAME_MAX 128u
+#define TF_CLIENT_ID_MAX 128u
+#define TF_ACTIVITY_ID_MAX 64u
+#define TF_CHANNELS_MAX 65536u
+#define TF_SUBSCRIPTIONS_PER_PEER 1024u
+#define TF_PEERS_MAX 4096u
+#define TF_INSTANCES_PER_PEER 16u
+#define TF_HANDSHAKES_MAX 512u /* unauthenticated connections at a time */
+#define TF_OUT_QUEUE_ITEMS 16384u /* messages that wait for room in the ring of one connection */
+#define TF_OUT_QUEUE_BYTES (4u * 1024u * 1024u)
+#define TF_STORE_MEMORY_BYTES (1024u * 1024u * 1024u)
+
+/* Timers (design numbers: PROTOCOL.md "Timers"). */
+#define TF_KEEPALIVE (10 * TF_SECOND)
+#define TF_IDLE_LIMIT (30 * TF_SECOND)
+#define TF_PROBE_MIN (250 * TF_MS)
+#define TF_PROBES_DOWN 3u
+#define TF_LINK_ACK_DELAY (20 * TF_MS)
+#define TF_LINK_ACK_PACKETS 2u
+#define TF_LINK_ACK_SEGMENTS 32u
+#define TF_SESSION_ACK_DELAY (20 * TF_MS)
+#define TF_STALL_MIN (30 * TF_MS)
+#define TF_STALL_EXTRA (25 * TF_MS)
+#define TF_DIAL_LIMIT (10 * TF_SECOND)
+#define TF_DIAL_LIMIT_REDUNDANT (1250 * TF_MS) /* plus 4 RTT, while another route lives */
+#define TF_BACKOFF_MIN (200 * TF_MS)
+#define TF_BACKOFF_MAX (30 * TF_SECOND)
+#define TF_BACKOFF_MAX_REDUNDANT (1 * TF_SECOND) /* in the first minute while another route lives */
+#define TF_BACKOFF_REDUNDANT_SPAN (60 * TF_SECOND)
+#define TF_SESSION_TIMEOUT (600 * TF_SECOND)
+#define TF_UNREACHABLE_FAILURES 3u
+#define TF_CONNECT_TIMEOUT (10 * TF_SECOND)
+#define TF_HANDSHAKE_LIMIT (10 * TF_SECOND)
+#define TF_TCP_RTO_MAX_MS 1000
+#define TF_TCP_USER_TIMEOUT_MS 3000
+#define TF_TCP_NOTSENT_LOWAT (16 * 1024)
+
+/* Loss detection, RFC 9002 names. */
+#define TF_RTT_INITIAL (100 * TF_MS)
+#define TF_GRANULARITY (1 * TF_MS)
+#define TF_PACKET_THRESHOLD 3u
+#define TF_CWND_INITIAL (32u * TF_PACKET_BASE)
+#define TF_CWND_MIN (4u * TF_PACKET_BASE)
+#define TF_CWND_MAX (1024u * TF_PACKET_BASE)
+
+/* Datagram keys. */
+#define TF_KEY_PHASE_PACKETS (1u << 22)
+#define TF_KEY_PHASE_AGE (3600 * TF_SECOND)
+#define TF_FORGERY_LIMIT_GCM ((uint64_t)1 << 52)
+#define TF_FORGERY_LIMIT_CHACHA ((uint64_t)1 << 36)
+
+_Static_assert(TF_SEGMENT_DATA_MAX + TF_SEGMENT_HEADER + TF_FRAME_HEADER <= TF_PACKET_PLAIN_MAX, "a segment fits a base packet");
+_Static_assert(TF_BODY_MAX + 2048u <= TF_MESSAGE_MAX, "a body and its envelope fit a message");
+_Static_assert(TF_MAX_IN_FLIGHT_MAX <= TF_RESULTS_MAX, "every send in flight has a result");
+_Static_assert(TF_REPLAY_WINDOW % 64u == 0, "the replay window is whole words");
+_Static_assert(TF_WINDOW_SEGMENTS <= TF_WINDOW_SEGMENTS_MAX && TF_WINDOW_BYTES <= TF_WINDOW_BYTES_MAX, "defaults within bounds");
+
+#endif

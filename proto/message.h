@@ -1,0 +1,88 @@
+/* The codec of session messages (PROTOCOL.md M1 to M5): one MessagePack array with an integer kind.
+ *
+ *   deliver  [1, number|nil, ack_delta, target, method, arguments, [ref, ...], result|nil]
+ *   resolve  [2, number|nil, ack_delta, [[promise, 0, ref] | [promise, 1, data, [ref, ...]] | [promise, 2, data, [ref, ...]], ...]]
+ *   drop     [3, number|nil, ack_delta, [ref, ...]]
+ *   ack      [5, number|nil, ack_delta]
+ *
+ * (4 is revoke, D11, of a later version: an unknown kind here.) arguments and data are `bin`: opaque here.
+ * Bytes only: whether a ref exists is the session's business. Pure. Any thread. */
+#ifndef TF_PROTO_MESSAGE_H
+#define TF_PROTO_MESSAGE_H
+
+#include "proto/limits.h"
+#include "proto/ref.h"
+#include "proto/wire.h"
+
+typedef enum tf_message_kind {
+    TF_MESSAGE_DELIVER = 1,
+    TF_MESSAGE_RESOLVE = 2,
+    TF_MESSAGE_DROP = 3,
+    TF_MESSAGE_ACK = 5
+} tf_message_kind;
+
+typedef enum tf_resolution_kind {
+    TF_RESOLUTION_OBJECT = 0,
+    TF_RESOLUTION_DATA = 1,
+    TF_RESOLUTION_REJECTION = 2
+} tf_resolution_kind;
+
+/* A list of refs still in its wire form: validated by tf_message_read, iterated with tf_refs_next. */
+typedef struct tf_ref_list {
+    tf_slice wire; /* the elements, without the array header */
+    size_t count;
+} tf_ref_list;
+
+/* Takes the next ref off the list (which must have come from tf_message_read); false at its end. */
+bool tf_refs_next(tf_ref_list *list, tf_ref *out);
+
+typedef struct tf_resolution {
+    tf_ref promise;
+    tf_resolution_kind kind;
+    tf_ref object;    /* OBJECT */
+    tf_slice data;    /* DATA, REJECTION */
+    tf_ref_list refs; /* DATA, REJECTION */
+} tf_resolution;
+
+typedef struct tf_resolution_list {
+    tf_slice wire;
+    size_t count;
+} tf_resolution_list;
+
+bool tf_resolutions_next(tf_resolution_list *list, tf_resolution *out);
+
+typedef struct tf_message {
+    tf_message_kind kind;
+    bool has_number;
+    uint64_t number;
+    uint64_t ack_delta;
+    /* DELIVER */
+    tf_ref target;
+    tf_slice method;
+    tf_slice args;
+    bool has_result;
+    tf_ref result;
+    tf_ref_list refs; /* DELIVER: mentioned; DROP: dropped */
+    /* RESOLVE */
+    tf_resolution_list resolutions;
+} tf_message;
+
+/* Validates the whole message (shape check first, then every field and bound) before anything is in *out.
+ * TF_ERR_PEER_SYNTAX or TF_ERR_PEER_LIMIT (too long, too many refs). Slices point into `in`. */
+TF_MUST_CHECK tf_err tf_message_read(tf_slice in, tf_message *out);
+
+/* Writers. Each appends to w; ask tf_wr_ok(w) once at the end. number is always written. */
+void tf_message_write_deliver(tf_writer *w, uint64_t number, uint64_t ack_delta, tf_ref target, tf_slice method,
+                              tf_slice args, const tf_ref *refs, size_t ref_count, const tf_ref *result /* or NULL */);
+void tf_message_write_resolve_head(tf_writer *w, uint64_t number, uint64_t ack_delta, size_t resolutions);
+void tf_message_write_resolution_object(tf_writer *w, tf_ref promise, tf_ref object);
+void tf_message_write_resolution_data(tf_writer *w, tf_ref promise, bool rejection, tf_slice data, const tf_ref *refs,
+                                      size_t ref_count);
+void tf_message_write_drop(tf_writer *w, uint64_t number, uint64_t ack_delta, const tf_ref *refs, size_t ref_count);
+void tf_message_write_ack(tf_writer *w, uint64_t number, uint64_t ack_delta);
+
+/* Upper bound of the encoded size of a deliver / of a data resolution in a message of its own, for room checks. */
+size_t tf_message_deliver_bound(size_t method_len, size_t args_len, size_t ref_count);
+size_t tf_message_resolution_bound(size_t data_len, size_t ref_count);
+
+#endif
