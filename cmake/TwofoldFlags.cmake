@@ -1,0 +1,39 @@
+# tf_flags: the warning and sanitizer flags that every target of the project is compiled with.
+include(CheckCCompilerFlag)
+include(CheckCSourceCompiles)
+
+add_library(tf_flags INTERFACE)
+target_compile_definitions(tf_flags INTERFACE _GNU_SOURCE)
+
+foreach(flag -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes
+             -Wundef -Wvla -Wformat=2 -Wcast-qual -Wcast-align -Wnull-dereference -Wimplicit-fallthrough
+             -fvisibility=hidden -fstack-protector-strong)
+    string(MAKE_C_IDENTIFIER "TF_HAS${flag}" known)
+    set(CMAKE_REQUIRED_FLAGS -Werror)
+    check_c_compiler_flag(${flag} ${known})
+    unset(CMAKE_REQUIRED_FLAGS)
+    if(${known})
+        target_compile_options(tf_flags INTERFACE ${flag})
+    endif()
+endforeach()
+if(TF_WERROR)
+    target_compile_options(tf_flags INTERFACE -Werror)
+endif()
+
+if(TF_SANITIZE)
+    set(sanitize -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    set(CMAKE_REQUIRED_FLAGS "-fsanitize=address,undefined")
+    check_c_source_compiles("int main(void) { return 0; }" TF_HAS_SANITIZERS)
+    unset(CMAKE_REQUIRED_FLAGS)
+    if(NOT TF_HAS_SANITIZERS)
+        message(FATAL_ERROR "TF_SANITIZE: ${CMAKE_C_COMPILER} cannot link the sanitizers (for clang on Debian 12: "
+                            "apt-get install libclang-rt-14-dev)")
+    endif()
+    target_compile_options(tf_flags INTERFACE ${sanitize} -g)
+    target_link_options(tf_flags INTERFACE ${sanitize})
+else()
+    # A debug build has no optimisation, without which _FORTIFY_SOURCE is a warning.
+    target_compile_options(tf_flags INTERFACE $<$<NOT:$<CONFIG:Debug>>:-U_FORTIFY_SOURCE>
+                                              $<$<NOT:$<CONFIG:Debug>>:-D_FORTIFY_SOURCE=2>)
+    target_link_options(tf_flags INTERFACE -Wl,-z,relro,-z,now)
+endif()
