@@ -1,0 +1,26 @@
+/* The main function of a unit test program, less its list of tests. */
+#ifndef TF_TESTS_SUPPORT_CHECK_MAIN_H
+#define TF_TESTS_SUPPORT_CHECK_MAIN_H
+
+#include <check.h>
+#include <stdlib.h>
+
+/* Runs the tests of one module; gives the exit status of the program. Ends with a NULL:
+ *     static const TTest *const tests[] = {window_repeat_is_refused, ..., NULL};
+ *     return tf_test_run("dedup/window", tests); */
+static inline int tf_test_run(const char *module, const TTest *const *tests)
+{
+    Suite *suite = suite_create(module);
+    TCase *tcase = tcase_create(module);
+    suite_add_tcase(suite, tcase);
+    for (size_t i = 0; tests[i] != NULL; i++) {
+        tcase_add_test(tcase, tests[i]);
+    }
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+#endif
