@@ -1,0 +1,182 @@
+/* twofold: the library on which the relay and the command line are written. The private beginning of libtwofold: the
+ * names may still change.
+ *
+ * A tf_node is one identity with its listeners, its connections and its event loop; it belongs to one thread. The caller
+ * pulls: tf_node_run waits for something to happen, then tf_node_next_event hands out what did. Nothing is called back,
+ * so everything may be called between two events, tf_node_free too. No global state, no signal handler, no output other
+ * than by the log.
+ *
+ *     tf_node_new, tf_node_connect, tf_channel_open, tf_channel_subscribe
+ *     for (;;) {
+ *         tf_node_run(node, TF_NEVER);
+ *         while (tf_node_next_event(node, &event)) { ... }
+ *     }
+ *
+ * Every message goes out on both routes and arrives once; sends are pending until they are acked or refused, over
+ * reconnects and restarts of the other side. Until the store is on disk an ack means: held in the relay's memory. */
+#ifndef TF_NODE_TWOFOLD_H
+#define TF_NODE_TWOFOLD_H
+
+#include "handshake/identity.h"
+#include "node/log.h"
+#include "node/uri.h"
+#include "paths/link.h"
+#include "proto/types.h"
+
+struct event_base;
+
+typedef struct tf_node tf_node;
+typedef struct tf_peer tf_peer;       /* a remote node that we dial, across all its connections */
+typedef struct tf_channel tf_channel; /* a channel of such a peer, as its client */
+
+typedef struct tf_node_limits {
+    uint32_t max_in_flight;   /* sends of one origin that may be unacked; 0: TF_MAX_IN_FLIGHT */
+    uint32_t max_message;     /* bytes; 0: TF_MESSAGE_MAX */
+    uint32_t window_segments; /* announced to each peer; 0: TF_WINDOW_SEGMENTS */
+    uint32_t window_bytes;    /* 0: TF_WINDOW_BYTES */
+    uint32_t peers;           /* connections at a time; 0: TF_PEERS_MAX */
+    uint32_t channels;        /* 0: TF_CHANNELS_MAX */
+    uint64_t store_bytes;     /* of the memory store; 0: TF_STORE_MEMORY_BYTES */
+    tf_time session_timeout;  /* 0: TF_SESSION_TIMEOUT */
+    tf_time keepalive;        /* 0: TF_KEEPALIVE */
+} tf_node_limits;
+
+/* A peer that may connect to us. */
+typedef struct tf_node_grant {
+    tf_node_id id;
+    bool relay; /* believed when it names the origin of a send (S1) */
+} tf_node_grant;
+
+typedef struct tf_node_config {
+    const tf_identity *identity; /* borrowed, outlives the node */
+    bool exclusive;              /* one instance of this identity holds the place at a peer (relays) */
+    bool accept_any;             /* any key may connect; default: only those in grants */
+    const tf_node_grant *grants; /* copied */
+    size_t grant_count;
+    tf_node_limits limits;
+    tf_log *log; /* borrowed; NULL: silent */
+} tf_node_config;
+
+/* NOMEM, CRYPTO, IO. *out is the caller's. */
+TF_MUST_CHECK tf_err tf_node_new(tf_node **out, const tf_node_config *config);
+/* Ends all sessions for good (a CLOSE goes out where a socket takes it) and frees everything, peers and channels too. */
+void tf_node_free(tf_node *node);
+
+/* Listens on HOST:PORT (TCP and UDP under one number; port 0: a free one). Several may be given. On failure why (cap
+ * bytes) says what was wrong: USAGE for a bad address, IO for one that cannot be had. */
+TF_MUST_CHECK tf_err tf_node_listen(tf_node *node, const char *address, char *why, size_t cap);
+/* The URI under which the first listener can be reached. False: no listener. */
+bool tf_node_uri(const tf_node *node, char *out, size_t cap);
+
+typedef struct tf_connect_options {
+    tf_routes routes;        /* that may carry messages; 0: both (PROTOCOL.md H, `data`) */
+    tf_time connect_timeout; /* first connection; 0: TF_CONNECT_TIMEOUT; TF_NEVER: tried for ever */
+    uint32_t max_in_flight;  /* of our sends; at most what the peer announces; 0: what it announces */
+    tf_time retry_limit;     /* of a send, from its first retryable refusal; 0: none */
+    bool relay;              /* the peer has the relay right towards us */
+} tf_connect_options;
+
+/* Starts to dial, and redials for ever once a connection existed. *out stays the node's. USAGE: our own key, or a peer
+ * that is dialled already. */
+TF_MUST_CHECK tf_err tf_node_connect(tf_node *node, const tf_uri *uri, const tf_connect_options *options, tf_peer **out);
+
+/* A channel of the peer, made there if it is missing. Can be called before the connection exists. LIMIT_*, NOMEM, USAGE
+ * (name outside the alphabet of S2 plus `/`, or longer than TF_CHANNEL_NAME_MAX). *out stays the node's. */
+TF_MUST_CHECK tf_err tf_channel_open(tf_peer *peer, tf_slice name, tf_channel **out);
+
+typedef struct tf_channel_send_args {
+    tf_slice client_id; /* S2; empty: one is made (instance and counter) */
+    tf_slice body;
+    uint64_t cookie; /* comes back in the ACK or REFUSED event */
+} tf_channel_send_args;
+
+/* Takes a send (bytes are copied): exactly one ACK or REFUSED event will come for it. AGAIN: the window and the queue
+ * behind it are full, nothing was taken; a ROOM event comes. USAGE: client id outside S2. LIMIT_BYTES: body too long. */
+TF_MUST_CHECK tf_err tf_channel_send(tf_channel *channel, const tf_channel_send_args *send);
+
+typedef enum tf_from { TF_FROM_NEW, TF_FROM_FIRST, TF_FROM_SEQ, TF_FROM_TIME } tf_from;
+
+/* Subscribes from a position (value: seq, or milliseconds since 1970). One subscription a channel: USAGE otherwise. */
+TF_MUST_CHECK tf_err tf_channel_subscribe(tf_channel *channel, tf_from from, uint64_t value);
+
+/* Sends of this peer that are neither acked nor refused. */
+size_t tf_peer_unacked(const tf_peer *peer);
+
+typedef enum tf_node_event_type {
+    TF_EVENT_CONNECTED,       /* peer: messages can flow. Again after each new session (resumed: false then) */
+    TF_EVENT_CONNECT_FAILED,  /* peer: the first connection did not come about: err TIMEOUT or PEER_REFUSED, text */
+    TF_EVENT_DISCONNECTED,    /* peer: the session was lost for good; redialling */
+    TF_EVENT_ROUTE,           /* peer, route, verdict */
+    TF_EVENT_ACK,             /* channel, cookie, client_id, id, seq, timestamp_ms, duplicate, via */
+    TF_EVENT_REFUSED,         /* channel, cookie, client_id, code, text, retryable, retry_after_ms */
+    TF_EVENT_SUBSCRIBED,      /* channel, epoch, head, first */
+    TF_EVENT_ACTIVITY,        /* channel, seq, id, sender, client_id, timestamp_ms, body */
+    TF_EVENT_GAP,             /* channel: first..seq was trimmed, or another channel epoch begins (text says which) */
+    TF_EVENT_CHANNEL_REFUSED, /* channel: open or subscribe was refused: code, text */
+    TF_EVENT_ROOM             /* peer: tf_channel_send takes sends again */
+} tf_node_event_type;
+
+typedef struct tf_node_event {
+    tf_node_event_type type;
+    tf_peer *peer;
+    tf_channel *channel;
+    tf_err err;
+    bool resumed;
+    tf_route route;
+    tf_verdict verdict;
+    uint64_t cookie;
+    tf_slice client_id;
+    tf_slice id;
+    uint64_t seq;
+    uint64_t first;
+    uint64_t head;
+    uint64_t epoch;
+    int64_t timestamp_ms;
+    bool duplicate;
+    bool retryable;
+    uint64_t retry_after_ms;
+    tf_route via;
+    tf_node_id sender;
+    tf_slice body;
+    tf_slice code;
+    tf_slice text;
+} tf_node_event;
+
+/* Waits until something happened, max_wait passed (0: does not wait) or tf_node_wake was called, and does all work that
+ * is due. */
+void tf_node_run(tf_node *node, tf_time max_wait);
+/* The next event; false: none. Slices are valid until the next call on the node. */
+bool tf_node_next_event(tf_node *node, tf_node_event *out);
+/* The loop, to add descriptors and signals to: their callbacks run inside tf_node_run, which then returns. */
+struct event_base *tf_node_loop(tf_node *node);
+/* Makes the current or next tf_node_run return. Only from the node's thread or its loop's callbacks. */
+void tf_node_wake(tf_node *node);
+
+/* Refuses new connections and new sends (`draining`), finishes what is accepted. */
+void tf_node_drain(tf_node *node);
+/* True once every accepted send was acked and every connection's ring is empty. */
+bool tf_node_is_drained(const tf_node *node);
+
+/* What the routes of the current session did, sums over its generations. False: no session now. */
+bool tf_peer_stats(const tf_peer *peer, tf_link_stats *out);
+const tf_node_id *tf_peer_id(const tf_peer *peer);
+tf_slice tf_channel_name(const tf_channel *channel);
+
+/* Counters of what strangers and attackers do, which cost nothing else (P8, P10). */
+typedef struct tf_node_stats {
+    uint64_t accepted;              /* TCP connections */
+    uint64_t handshakes_failed;     /* no TLS, wrong ALPN, malformed HELLO, too slow */
+    uint64_t handshakes_refused;    /* a key that is not allowed */
+    uint64_t sessions;              /* made */
+    uint64_t sessions_resumed;      /* generations after the first */
+    uint64_t sessions_now;
+    uint64_t packets_received;
+    uint64_t packets_unknown;       /* too short, or a connection id that is not ours */
+    uint64_t packets_forged;        /* did not open */
+    uint64_t packets_replayed;
+    uint64_t connections_failed;    /* ended with an error code */
+} tf_node_stats;
+
+void tf_node_get_stats(const tf_node *node, tf_node_stats *out);
+
+#endif
