@@ -18,7 +18,7 @@ const char *tf_close_text(uint64_t code)
 {
     switch (code) {
 #define X(name, number, text)                                                                                          \
-    case number:                                                                                                       \
+    case (number):                                                                                                      \
         return text;
         TF_CLOSE_MAP(X)
 #undef X

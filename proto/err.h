@@ -65,7 +65,7 @@ typedef enum tf_err {
     X(INTERNAL, 13, "internal")
 
 typedef enum tf_close_code {
-#define X(name, number, text) TF_CLOSE_##name = number,
+#define X(name, number, text) TF_CLOSE_##name = (number),
     TF_CLOSE_MAP(X)
 #undef X
 } tf_close_code;

@@ -11,14 +11,14 @@
 /* A malloc-backed allocator. Embed it; hand &heap->mem to what is tested. Free it by freeing all that it gave. */
 typedef struct tf_test_heap {
     tf_mem mem;
-    uint64_t calls;      /* allocations asked for, failed ones included */
-    uint64_t failures;   /* allocations refused on purpose */
+    uint64_t calls;    /* allocations asked for, failed ones included */
+    uint64_t failures; /* allocations refused on purpose */
     size_t live_blocks;
     size_t live_bytes;
     size_t peak_bytes;
-    size_t limit_bytes;  /* an allocation beyond it fails; SIZE_MAX: none */
-    uint64_t fail_at;    /* the number of the call that fails, from 0; UINT64_MAX: none */
-    bool fail_for_ever;  /* every later call fails, too */
+    size_t limit_bytes; /* an allocation beyond it fails; SIZE_MAX: none */
+    uint64_t fail_at;   /* the number of the call that fails, from 0; UINT64_MAX: none */
+    bool fail_for_ever; /* every later call fails, too */
 } tf_test_heap;
 
 void tf_test_heap_init(tf_test_heap *heap);

@@ -26,9 +26,9 @@ END_TEST
 
 START_TEST(err_close_code_on_the_wire_keeps_its_name)
 {
-    static const char *const names[] = {"normal",  "malformed", "limit",     "bad_sequence",        "bad_ack",
-                                        "bad_ref", "bad_state", "content_conflict", "unsupported_version", "refused",
-                                        "key_in_use", "draining", "too_many", "internal"};
+    static const char *const names[] = {
+        "normal",           "malformed",           "limit",   "bad_sequence", "bad_ack",  "bad_ref",  "bad_state",
+        "content_conflict", "unsupported_version", "refused", "key_in_use",   "draining", "too_many", "internal"};
     const size_t count = sizeof(names) / sizeof(names[0]);
     for (size_t i = 0; i < count; i++) {
         ck_assert_str_eq(tf_close_text(i), names[i]);
