@@ -26,6 +26,7 @@ typedef enum tf_frame_type {
 #define TF_SEGMENT_FIRST 0x01u /* first segment of a message */
 #define TF_SEGMENT_LAST 0x02u  /* last segment of a message */
 
+/* seq 2^64 - 1 does not exist, so that a floor can stand behind every segment. */
 typedef struct tf_segment {
     uint64_t seq;
     uint8_t flags;
@@ -47,7 +48,8 @@ typedef struct tf_route_count {
     uint64_t repeats; /* segments that were there already */
 } tf_route_count;
 
-/* All segments below floor are held for good, and those in the ranges (ascending, disjoint, first > floor). */
+/* All segments below floor are held for good, and those in the ranges. floor itself is missing, and so is the segment
+ * after each range: the ranges ascend and neither touch nor overlap. Routes ascend, each at most once. */
 typedef struct tf_link_ack {
     uint64_t floor;
     size_t range_count;
@@ -56,8 +58,9 @@ typedef struct tf_link_ack {
     tf_route_count routes[TF_ROUTE_COUNT];
 } tf_link_ack;
 
-/* Packets received in one generation: ranges descending, the first holds the largest. delay: microseconds between the
- * arrival of the largest and this ack. */
+/* Packets received in one generation: ranges descending, not touching, the first holds the largest. delay:
+ * microseconds between the arrival of the largest and this ack. Packet numbers, generations, delays and counts are
+ * below 2^62. */
 typedef struct tf_packet_ack {
     uint64_t generation;
     uint64_t delay;
@@ -87,7 +90,8 @@ typedef struct tf_frame {
  * type or beyond a limit. The slices in *out point into the input. */
 TF_MUST_CHECK tf_err tf_frame_read(tf_reader *r, tf_frame *out);
 
-/* Appends a frame; false, and w unchanged, when it does not fit. */
+/* Appends a frame; false, and w unchanged, when it does not fit. A frame that tf_frame_read would refuse is a fault of
+ * the caller and asserted (lengths, counts and order; not the UTF-8 of a reason or the zeroes of padding). */
 bool tf_frame_write(tf_writer *w, const tf_frame *frame);
 
 /* Bytes that the frame takes, header included. */

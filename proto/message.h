@@ -68,12 +68,27 @@ typedef struct tf_message {
 } tf_message;
 
 /* Validates the whole message (shape check first, then every field and bound) before anything is in *out.
+ * Refs have the kinds that M2 to M4 ask for: a result and what is resolved are promises, an OBJECT is an object. Lists
+ * of resolve and drop are not empty. At most TF_REFS_PER_MESSAGE resolutions, and as many refs, over all resolutions.
  * TF_ERR_PEER_SYNTAX or TF_ERR_PEER_LIMIT (too long, too many refs). Slices point into `in`. */
 TF_MUST_CHECK tf_err tf_message_read(tf_slice in, tf_message *out);
 
-/* Writers. Each appends to w; ask tf_wr_ok(w) once at the end. number is always written. */
-void tf_message_write_deliver(tf_writer *w, uint64_t number, uint64_t ack_delta, tf_ref target, tf_slice method,
-                              tf_slice args, const tf_ref *refs, size_t ref_count, const tf_ref *result /* or NULL */);
+/* What a deliver says, borrowed for the call. */
+typedef struct tf_deliver {
+    tf_ref target;
+    tf_slice method; /* 1 to TF_METHOD_MAX bytes of UTF-8 */
+    tf_slice args;
+    const tf_ref *refs; /* NULL when ref_count is 0 */
+    size_t ref_count;
+    bool has_result;
+    tf_ref result; /* a promise */
+} tf_deliver;
+
+/* Writers. Each appends to w; ask tf_wr_ok(w) once at the end. number is always written. What tf_message_read would
+ * refuse (a method, rejection or list beyond its limit, an empty list, a ref of the wrong kind) is the caller's fault
+ * and asserted: check what an application hands in before it comes here. */
+void tf_message_write_deliver(tf_writer *w, uint64_t number, uint64_t ack_delta, const tf_deliver *deliver);
+/* Is followed by exactly that many resolutions (1 to TF_REFS_PER_MESSAGE). */
 void tf_message_write_resolve_head(tf_writer *w, uint64_t number, uint64_t ack_delta, size_t resolutions);
 void tf_message_write_resolution_object(tf_writer *w, tf_ref promise, tf_ref object);
 void tf_message_write_resolution_data(tf_writer *w, tf_ref promise, bool rejection, tf_slice data, const tf_ref *refs,
@@ -81,7 +96,8 @@ void tf_message_write_resolution_data(tf_writer *w, tf_ref promise, bool rejecti
 void tf_message_write_drop(tf_writer *w, uint64_t number, uint64_t ack_delta, const tf_ref *refs, size_t ref_count);
 void tf_message_write_ack(tf_writer *w, uint64_t number, uint64_t ack_delta);
 
-/* Upper bound of the encoded size of a deliver / of a data resolution in a message of its own, for room checks. */
+/* Upper bound of the encoded size of a deliver / of a resolve with one data resolution, for room checks. The lengths
+ * are within their limits, so that nothing overflows. */
 size_t tf_message_deliver_bound(size_t method_len, size_t args_len, size_t ref_count);
 size_t tf_message_resolution_bound(size_t data_len, size_t ref_count);
 

@@ -1,0 +1,203 @@
+#include "proto/map.h"
+
+#define CAPACITY_MIN 8u
+
+struct tf_map_slot {
+    uint64_t key;
+    uint64_t value;
+    bool used;
+};
+
+static uint64_t rotate(uint64_t x, unsigned bits)
+{
+    return x << bits | x >> (64 - bits);
+}
+
+static void sip_round(uint64_t v[4])
+{
+    v[0] += v[1];
+    v[1] = rotate(v[1], 13) ^ v[0];
+    v[0] = rotate(v[0], 32);
+    v[2] += v[3];
+    v[3] = rotate(v[3], 16) ^ v[2];
+    v[0] += v[3];
+    v[3] = rotate(v[3], 21) ^ v[0];
+    v[2] += v[1];
+    v[1] = rotate(v[1], 17) ^ v[2];
+    v[2] = rotate(v[2], 32);
+}
+
+/* SipHash-1-3 (Aumasson, Bernstein 2012) of one word: no length block, since every key is one word. */
+static uint64_t hash(uint64_t hash_key, uint64_t key)
+{
+    uint64_t v[4] = {hash_key ^ UINT64_C(0x736f6d6570736575), ~hash_key ^ UINT64_C(0x646f72616e646f6d),
+                     hash_key ^ UINT64_C(0x6c7967656e657261), ~hash_key ^ UINT64_C(0x7465646279746573)};
+    v[3] ^= key;
+    sip_round(v);
+    v[0] ^= key;
+    v[2] ^= 0xff;
+    for (int i = 0; i < 3; i++) {
+        sip_round(v);
+    }
+    return v[0] ^ v[1] ^ v[2] ^ v[3];
+}
+
+static size_t home_of(const tf_map *map, uint64_t key)
+{
+    return (size_t)hash(map->hash_key, key) & (map->capacity - 1);
+}
+
+/* Where key is, or the free slot where it would go. The map has slots, and one of them is free. */
+static size_t find(const tf_map *map, uint64_t key)
+{
+    size_t i = home_of(map, key);
+    while (map->slots[i].used && map->slots[i].key != key) {
+        i = (i + 1) & (map->capacity - 1);
+    }
+    return i;
+}
+
+/* The capacity that holds count keys at no more than 3/4; 0 when there is none. */
+static size_t capacity_for(size_t count)
+{
+    size_t capacity = CAPACITY_MIN;
+    while (capacity - capacity / 4 < count) {
+        if (capacity > SIZE_MAX / 2 / sizeof(tf_map_slot)) {
+            return 0;
+        }
+        capacity *= 2;
+    }
+    return capacity;
+}
+
+static tf_err resize(tf_map *map, size_t capacity)
+{
+    tf_map bigger = *map;
+    bigger.capacity = capacity;
+    bigger.slots = tf_alloc(map->mem, capacity * sizeof(tf_map_slot));
+    if (bigger.slots == NULL) {
+        return TF_ERR_NOMEM;
+    }
+    for (size_t i = 0; i < map->capacity; i++) {
+        if (map->slots[i].used) {
+            bigger.slots[find(&bigger, map->slots[i].key)] = map->slots[i];
+        }
+    }
+    tf_free(map->mem, map->slots, map->capacity * sizeof(tf_map_slot));
+    *map = bigger;
+    return TF_OK;
+}
+
+/* Room for `extra` keys more than there are. */
+static tf_err make_room(tf_map *map, size_t extra)
+{
+    if (extra <= map->capacity - map->capacity / 4 - map->count) {
+        return TF_OK;
+    }
+    size_t capacity = extra > SIZE_MAX - map->count ? 0 : capacity_for(map->count + extra);
+    if (capacity == 0) {
+        return TF_ERR_NOMEM;
+    }
+    return resize(map, capacity);
+}
+
+void tf_map_init(tf_map *map, const tf_mem *mem, uint64_t hash_key)
+{
+    *map = (tf_map){.mem = mem, .hash_key = hash_key};
+}
+
+void tf_map_clear(tf_map *map)
+{
+    tf_free(map->mem, map->slots, map->capacity * sizeof(tf_map_slot));
+    tf_map_init(map, map->mem, map->hash_key);
+}
+
+bool tf_map_get(const tf_map *map, uint64_t key, uint64_t *value)
+{
+    if (map->count == 0) {
+        return false;
+    }
+    const tf_map_slot *slot = &map->slots[find(map, key)];
+    if (slot->used && value != NULL) {
+        *value = slot->value;
+    }
+    return slot->used;
+}
+
+tf_err tf_map_reserve(tf_map *map, size_t extra)
+{
+    tf_err err = make_room(map, extra);
+    if (err == TF_OK) {
+        map->reserved = extra;
+    }
+    return err;
+}
+
+tf_err tf_map_put(tf_map *map, uint64_t key, uint64_t value)
+{
+    if (map->count > 0) {
+        tf_map_slot *slot = &map->slots[find(map, key)];
+        if (slot->used) {
+            slot->value = value;
+            return TF_OK;
+        }
+    }
+    tf_err err = make_room(map, 1);
+    if (err != TF_OK) {
+        return err;
+    }
+    map->slots[find(map, key)] = (tf_map_slot){.key = key, .value = value, .used = true};
+    map->count++;
+    if (map->reserved > 0) {
+        map->reserved--;
+    }
+    return TF_OK;
+}
+
+/* Halves the table when it is at most 1/8 full, less what is reserved. Failing to is no fault. */
+static void shrink(tf_map *map)
+{
+    size_t half = map->capacity / 2;
+    if (map->count > map->capacity / 8 || half < capacity_for(map->count + map->reserved)) {
+        return;
+    }
+    (void)resize(map, half);
+}
+
+bool tf_map_remove(tf_map *map, uint64_t key)
+{
+    if (map->count == 0) {
+        return false;
+    }
+    size_t hole = find(map, key);
+    if (!map->slots[hole].used) {
+        return false;
+    }
+    /* Later members of the run move back into the hole, unless that would put them before their home. */
+    size_t mask = map->capacity - 1;
+    for (size_t i = (hole + 1) & mask; map->slots[i].used; i = (i + 1) & mask) {
+        size_t home = home_of(map, map->slots[i].key);
+        if (((i - home) & mask) >= ((i - hole) & mask)) {
+            map->slots[hole] = map->slots[i];
+            hole = i;
+        }
+    }
+    map->slots[hole] = (tf_map_slot){0};
+    map->count--;
+    shrink(map);
+    return true;
+}
+
+bool tf_map_next(const tf_map *map, size_t *position, uint64_t *key, uint64_t *value)
+{
+    for (; *position < map->capacity; ++*position) {
+        const tf_map_slot *slot = &map->slots[*position];
+        if (slot->used) {
+            *key = slot->key;
+            *value = slot->value;
+            ++*position;
+            return true;
+        }
+    }
+    return false;
+}
