@@ -1,0 +1,92 @@
+/* The configuration file: read once, validated whole, then constant. Every error is found and told, with its line and
+ * the nearest known key; a file with any error gives no config at all. Any thread.
+ *
+ *     [node]     data = DIR, key = FILE, accept = pinned | any
+ *     [listen]   address = HOST:PORT (may be repeated)
+ *     [peer "name"]  key = NODEID, uri = twofold://..., relay = yes | no
+ *     [limits]   max_in_flight, max_message, window_bytes, window_segments, session_timeout, keepalive, peers, channels,
+ *                store_bytes
+ *     [log]      level = error | warn | info | debug, format = logfmt | json
+ *
+ * Durations: 250ms 10s 5m 1h 7d; sizes: 512B 16KiB 4MiB 1GiB kB MB GB, or a plain number of bytes. */
+#ifndef TF_NODE_CONFIG_H
+#define TF_NODE_CONFIG_H
+
+#include "node/log.h"
+#include "node/uri.h"
+#include "proto/limits.h"
+#include "proto/types.h"
+
+#define TF_CONFIG_LISTEN_MAX 16u
+#define TF_CONFIG_NAME_MAX 64u
+#define TF_CONFIG_ERRORS_MAX 64u /* more are counted, not told */
+#define TF_CONFIG_PATH_MAX 4096u
+#define TF_CONFIG_TEXT_MAX 512u
+
+typedef enum tf_accept { TF_ACCEPT_PINNED, TF_ACCEPT_ANY } tf_accept;
+
+typedef struct tf_config_peer {
+    char name[TF_CONFIG_NAME_MAX + 1];
+    tf_node_id key;
+    bool has_uri; /* it is dialled */
+    tf_uri uri;
+    bool relay; /* may name other origins (S1) */
+} tf_config_peer;
+
+typedef struct tf_config_limits {
+    uint32_t max_in_flight;
+    uint32_t max_message;
+    uint32_t window_bytes;
+    uint32_t window_segments;
+    tf_time session_timeout;
+    tf_time keepalive;
+    uint32_t peers;
+    uint32_t channels;
+    uint64_t store_bytes;
+} tf_config_limits;
+
+/* Paths are "" where nothing was said: the caller's defaults (node/keyfile). */
+typedef struct tf_config {
+    char data[TF_CONFIG_PATH_MAX];
+    char key[TF_CONFIG_PATH_MAX];
+    tf_accept accept;
+    tf_endpoint listen[TF_CONFIG_LISTEN_MAX];
+    size_t listen_count;
+    tf_config_peer *peers; /* peer_count of them */
+    size_t peer_count;
+    tf_config_limits limits;
+    tf_log_level log_level;
+    tf_log_format log_format;
+} tf_config;
+
+typedef struct tf_config_errors {
+    size_t count; /* of those below */
+    size_t more;  /* found beyond them */
+    struct tf_config_error {
+        unsigned line; /* 0: the whole file */
+        char text[TF_CONFIG_TEXT_MAX]; /* "FILE:LINE: what is wrong, what would be right" */
+    } list[TF_CONFIG_ERRORS_MAX];
+} tf_config_errors;
+
+/* The defaults. TF_ERR_NOMEM. */
+TF_MUST_CHECK tf_err tf_config_new(tf_config **out);
+/* NULL is fine. */
+void tf_config_free(tf_config *config);
+
+/* Reads a file. TF_ERR_USAGE: *errors says why; TF_ERR_NOMEM. */
+TF_MUST_CHECK tf_err tf_config_load(tf_config **out, const char *path, tf_config_errors *errors);
+/* The same from text; `path` is only what errors call it. */
+TF_MUST_CHECK tf_err tf_config_parse(tf_config **out, const char *path, const char *text, tf_config_errors *errors);
+
+/* Lets a key in without a section of its own (--allow). A key that is there already is left as it is. TF_ERR_NOMEM,
+ * TF_ERR_LIMIT_ITEMS. */
+TF_MUST_CHECK tf_err tf_config_allow(tf_config *config, const tf_node_id *key);
+
+/* The peer with this key, or NULL. */
+const tf_config_peer *tf_config_find_peer(const tf_config *config, const tf_node_id *key);
+
+/* "250ms" and so on, "4MiB" and so on; also for flags of the command line. TF_ERR_USAGE. */
+TF_MUST_CHECK tf_err tf_duration_parse(tf_time *out, tf_slice text);
+TF_MUST_CHECK tf_err tf_size_parse(uint64_t *out, tf_slice text);
+
+#endif
