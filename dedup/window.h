@@ -2,11 +2,11 @@
  *
  * floor: everything from the first seq up to it was accepted; it moves by contiguity only. Above it a bitmap of
  * `segments` bits. The sender promises next - acked floor <= segments, so an honest one never goes beyond.
- * With each accepted seq a 32-bit content tag is kept: in the whole open window and for about `segments` seqs below the
- * floor, where late copies still come. The same seq with another tag is a conflict, never a silent drop.
+ * With each accepted seq a 32-bit content tag is kept: in the whole open window and for the last `segments` seqs below
+ * the floor (up to 63 fewer), where late copies still come. The same seq with another tag is a conflict, never a silent drop.
  *
  * Seqs are compared as distances from the floor and the first seq, so a window may run over 2^64.
- * Memory: 1/2 byte a segment of the window, plus 264 bytes for every 64 seqs whose tags are kept (none when nothing has
+ * Memory: 1/2 to 1 byte a segment of the window, plus 264 bytes for every 64 seqs whose tags are kept (none when nothing has
  * come, at most 2 * segments of tags). An idle link calls tf_window_trim and keeps at most one block below the floor.
  * Not for: authentication (only authenticated segments come here), order, the segments themselves. Pure. One thread. */
 #ifndef TF_DEDUP_WINDOW_H
