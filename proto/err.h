@@ -82,12 +82,7 @@ tf_close_code tf_close_from_err(tf_err err);
 #define TF_MUST_CHECK __attribute__((warn_unused_result))
 
 /* For faults of ours only, never for what a peer, a user or the network can cause. On in release builds too. */
-#define TF_ASSERT(condition)                                                                                           \
-    do {                                                                                                               \
-        if (__builtin_expect(!(condition), 0)) {                                                                       \
-            __builtin_trap();                                                                                          \
-        }                                                                                                              \
-    } while (0)
+#define TF_ASSERT(condition) ((void)((condition) || (__builtin_trap(), 0)))
 #define TF_UNREACHABLE() __builtin_trap()
 
 #endif

@@ -23,8 +23,8 @@
 #define TF_STREAM_RECORD 16384u /* a TLS record is filled up to this */
 
 /* Messages and MessagePack. */
-#define TF_MESSAGE_MAX (1024u * 1024u) /* default and upper bound of max_message */
-#define TF_MESSAGE_MIN_LIMIT 4096u     /* a peer may not announce less */
+#define TF_MESSAGE_MAX (1u << 20)  /* default and upper bound of max_message */
+#define TF_MESSAGE_MIN_LIMIT 4096u /* a peer may not announce less */
 #define TF_BODY_MAX (TF_MESSAGE_MAX - 4096u)
 #define TF_METHOD_MAX 64u
 #define TF_REFS_PER_MESSAGE 1024u
@@ -33,9 +33,9 @@
 
 /* Link window: what may be unacked, items and bytes. */
 #define TF_WINDOW_SEGMENTS 4096u
-#define TF_WINDOW_BYTES (4u * 1024u * 1024u)
+#define TF_WINDOW_BYTES (4u << 20)
 #define TF_WINDOW_SEGMENTS_MAX 65536u
-#define TF_WINDOW_BYTES_MAX (64u * 1024u * 1024u)
+#define TF_WINDOW_BYTES_MAX (64u << 20)
 #define TF_REPLAY_WINDOW 8192u
 
 /* Session. */
@@ -43,7 +43,7 @@
 #define TF_PROMISES_MAX 65536u
 #define TF_RESULTS_MAX 8192u
 #define TF_HELD_ITEMS_MAX 1024u /* deliveries that wait for a promise to be resolved, per session */
-#define TF_HELD_BYTES_MAX (1024u * 1024u)
+#define TF_HELD_BYTES_MAX (1u << 20)
 #define TF_REJECTION_MAX 4096u
 
 /* Hub. */
@@ -58,8 +58,8 @@
 #define TF_INSTANCES_PER_PEER 16u
 #define TF_HANDSHAKES_MAX 512u /* unauthenticated connections at a time */
 #define TF_OUT_QUEUE_ITEMS 16384u /* messages that wait for room in the ring of one connection */
-#define TF_OUT_QUEUE_BYTES (4u * 1024u * 1024u)
-#define TF_STORE_MEMORY_BYTES (1024u * 1024u * 1024u)
+#define TF_OUT_QUEUE_BYTES (4u << 20)
+#define TF_STORE_MEMORY_BYTES (1u << 30)
 
 /* Timers (design numbers: PROTOCOL.md "Timers"). */
 #define TF_KEEPALIVE (10 * TF_SECOND)

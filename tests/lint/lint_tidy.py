@@ -1,0 +1,40 @@
+"""clang-tidy with .clang-tidy over the product and the tools of the tests (not the unit tests: the macros of Check are
+most of their code). Needs compile_commands.json in the folder $TF_LINT_BUILD (tests/run sees to it)."""
+import concurrent.futures
+import json
+import os
+import shutil
+import subprocess
+
+import lint
+
+
+def sources(tree, build):
+    with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
+        paths = {os.path.relpath(os.path.join(entry["directory"], entry["file"]), tree.root) for entry in json.load(file)}
+    return sorted(path for path in paths if not path.startswith(("..", "tests/unit/")))
+
+
+def tidy(tree, build, path):
+    command = ["clang-tidy", "-p", build, "--quiet", path]
+    run = subprocess.run(command, cwd=tree.root, check=False, capture_output=True, text=True)
+    return run.returncode, run.stdout.strip() or run.stderr.strip()
+
+
+def main():
+    if not shutil.which("clang-tidy"):
+        lint.skip("clang-tidy is not installed")
+    tree = lint.Tree()
+    build = os.environ.get("TF_LINT_BUILD", os.path.join(tree.root, "build", "clang-release"))
+    if not os.path.exists(os.path.join(build, "compile_commands.json")):
+        print(f"{build} has no compile_commands.json; run tests/run lint")
+        raise SystemExit(1)
+    paths = sources(tree, build)
+    with concurrent.futures.ThreadPoolExecutor(int(os.environ.get("TF_JOBS", "2"))) as pool:
+        for path, (status, said) in zip(paths, pool.map(lambda path: tidy(tree, build, path), paths)):
+            if status != 0:
+                tree.found(path, 1, said)
+    tree.end()
+
+
+main()
