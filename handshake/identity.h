@@ -65,4 +65,7 @@ TF_MUST_CHECK tf_err tf_identity_peer_id(const struct ssl_st *ssl, tf_node_id *o
  * speak our protocol. In TLS 1.3 a dialler meets it at its first read. It means "refused", not "unreachable". */
 bool tf_identity_error_is_refusal(unsigned long openssl_error);
 
+/* Whether it says that we did not accept the key that the peer showed: another node than the pinned one is there. */
+bool tf_identity_error_is_wrong_key(unsigned long openssl_error);
+
 #endif

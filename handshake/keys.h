@@ -13,7 +13,7 @@
 #ifndef TF_HANDSHAKE_KEYS_H
 #define TF_HANDSHAKE_KEYS_H
 
-#include "handshake/negotiate.h"
+#include "handshake/offer.h"
 #include "proto/limits.h"
 #include "proto/types.h"
 
