@@ -1,0 +1,103 @@
+/* The hub: channels, sends, acks and subscriptions of one node, over all its connections (S1 to S10). Pure: it calls
+ * sessions, links and the store that it is given; no clock, socket, thread or randomness of its own.
+ *
+ * The edge's turn:
+ *     feed links (recv_stream, recv_packet), tick what is due, tf_hub_touch each conn concerned
+ *     more = tf_hub_run(hub, now, wall_ms)
+ *     while (tf_hub_next_event(hub, &event))  …           and tf_client_next_event of each client
+ *     while (tf_hub_next_dirty(hub, &conn))               pull its link; arm its timer from tf_conn_deadline
+ *     arm one timer from tf_hub_deadline; if `more`, come again after a look at the sockets
+ * Run it also when the store has something to poll, and after calls of tf_client_*.
+ *
+ * A hub without a store serves no channels (`channel_not_found`): that is a pure client. Not thread-safe. */
+#ifndef TF_NODE_HUB_H
+#define TF_NODE_HUB_H
+
+#include "node/conn.h"
+#include "node/refusal.h"
+#include "node/store/store.h"
+
+typedef struct tf_hub tf_hub;
+
+/* A limit of 0 means its default. */
+typedef struct tf_hub_config {
+    const tf_mem *mem;
+    const tf_rand *rand;
+    const tf_store *store; /* copied; NULL: serves no channels */
+    tf_node_id node_id;
+    uint64_t instance;
+    tf_local_ids *ids;        /* the node's; outlives the hub */
+    bool known_channels_only; /* `open` makes no channels */
+    uint32_t max_in_flight;   /* unacked sends per origin (S7): TF_MAX_IN_FLIGHT */
+    uint32_t max_message;     /* as announced; bodies may have 2048 less, at most TF_BODY_MAX: TF_MESSAGE_MAX */
+    uint32_t max_channels;    /* in memory at a time: TF_CHANNELS_MAX */
+    uint32_t channels_per_peer;      /* open at a time per connection: TF_SUBSCRIPTIONS_PER_PEER */
+    uint32_t subscriptions_per_peer; /* per connection: TF_SUBSCRIPTIONS_PER_PEER */
+    uint32_t out_queue_items; /* beyond it a subscriber is fed from the store: TF_OUT_QUEUE_ITEMS */
+    uint32_t out_queue_bytes; /* TF_OUT_QUEUE_BYTES */
+    uint32_t commit_bytes_per_peer; /* bodies that wait for their commit, per connection: 2 max_message */
+    uint64_t commit_bytes;          /* in all: 64 times that */
+} tf_hub_config;
+
+/* TF_ERR_NOMEM; TF_ERR_USAGE: a limit beyond proto/limits.h. */
+TF_MUST_CHECK tf_err tf_hub_new(tf_hub **out, const tf_hub_config *config);
+/* All connections detached, all clients freed. NULL is fine. */
+void tf_hub_free(tf_hub *hub);
+
+/* For tf_conn_config.session: root and ids. */
+tf_local tf_hub_root(const tf_hub *hub);
+tf_local_ids *tf_hub_ids(const tf_hub *hub);
+uint32_t tf_hub_max_in_flight(const tf_hub *hub);
+
+/* From now on the conn's messages are served. TF_ERR_NOMEM. */
+TF_MUST_CHECK tf_err tf_hub_attach(tf_hub *hub, tf_time now, tf_conn *conn);
+/* For good (D14): its subscriptions end, a client bound to it is unbound, what it sent and is being committed stays. The
+ * hub forgets it; the caller frees it. No-op for a conn that is not attached. */
+void tf_hub_detach(tf_hub *hub, tf_time now, tf_conn *conn);
+/* Something was fed to the conn's link, or it ticked. Cheap; the work is done by tf_hub_run. */
+void tf_hub_touch(tf_hub *hub, tf_conn *conn);
+
+/* A bounded amount of work. wall_ms: milliseconds since 1970 UTC, for timestamps. True: there is more to do at once. */
+bool tf_hub_run(tf_hub *hub, tf_time now, int64_t wall_ms);
+/* Connections that were worked on since they were last given out: their links may have something to send and their
+ * deadlines may have changed. False: no more. */
+bool tf_hub_next_dirty(tf_hub *hub, tf_conn **out);
+tf_time tf_hub_deadline(const tf_hub *hub);
+
+typedef enum tf_hub_event_type {
+    TF_HUB_CONN_FAILED /* link closed with `code`: flush it, then tf_hub_detach and tf_conn_free */
+} tf_hub_event_type;
+
+typedef struct tf_hub_event {
+    tf_hub_event_type type;
+    tf_conn *conn;
+    tf_err err;
+    tf_close_code code;
+    const char *text; /* static */
+} tf_hub_event;
+
+bool tf_hub_next_event(tf_hub *hub, tf_hub_event *out);
+
+/* From now on new sends are refused `draining` (resends of accepted ones are acked). */
+void tf_hub_drain(tf_hub *hub);
+/* Nothing waits for a commit: every answer was handed to its session. */
+bool tf_hub_is_drained(const tf_hub *hub);
+
+typedef struct tf_hub_stats {
+    uint64_t conns;
+    uint64_t channels;      /* in memory */
+    uint64_t subscriptions;
+    uint64_t lagging;       /* of these: fed from the store */
+    uint64_t committing;    /* sends that wait for their commit */
+    uint64_t committing_bytes;
+    uint64_t sends;         /* received */
+    uint64_t accepted;      /* committed */
+    uint64_t duplicates;    /* acked again */
+    uint64_t delivered;     /* activities handed to sessions */
+    uint64_t from_store;    /* of these: read from the store */
+    uint64_t refused[TF_REFUSAL_COUNT];
+} tf_hub_stats;
+
+void tf_hub_get_stats(const tf_hub *hub, tf_hub_stats *out);
+
+#endif
