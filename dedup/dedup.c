@@ -110,21 +110,23 @@ static bool filter_covers(const tf_dedup_stream *stream)
     return tf_bloom_rotation(stream->dedup->bloom) - stream->since <= 1 || tf_window_held(stream->window) == 0;
 }
 
-/* The shortcut: true only when seq, which is in the open window, was surely never accepted. */
-static bool is_surely_new(const tf_dedup_stream *stream, uint64_t seq)
+typedef enum shortcut { SURELY_NEW, MAYBE, UNSURE } shortcut;
+
+/* seq is in the open window. SURELY_NEW is the only answer that decides anything (P4). */
+static shortcut ask_filter(const tf_dedup_stream *stream, uint64_t seq)
 {
     tf_dedup_counts *counts = &stream->dedup->counts;
 
     if (!filter_covers(stream)) {
         counts->unsure++;
-        return false;
+        return UNSURE;
     }
     if (tf_bloom_may_hold(stream->dedup->bloom, seq_hash(stream, seq))) {
         counts->maybe++;
-        return false;
+        return MAYBE;
     }
     counts->surely_new++;
-    return true;
+    return SURELY_NEW;
 }
 
 static bool is_in_window(const tf_window *window, uint64_t seq)
@@ -137,10 +139,13 @@ tf_window_verdict tf_dedup_stream_test(const tf_dedup_stream *stream, uint64_t s
     if (stream->dedup == NULL || !is_in_window(stream->window, seq)) {
         return tf_window_test(stream->window, seq, tag);
     }
-    if (is_surely_new(stream, seq)) {
+    shortcut answer = ask_filter(stream, seq);
+    if (answer == SURELY_NEW) {
         return TF_WINDOW_NEW;
     }
-    return tf_window_test(stream->window, seq, tag);
+    tf_window_verdict verdict = tf_window_test(stream->window, seq, tag);
+    stream->dedup->counts.maybe_new += answer == MAYBE && verdict == TF_WINDOW_NEW ? 1 : 0;
+    return verdict;
 }
 
 tf_err tf_dedup_stream_accept(tf_dedup_stream *stream, uint64_t seq, uint32_t tag)
