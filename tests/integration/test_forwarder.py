@@ -102,6 +102,22 @@ def test_tcp_unreachable_relay_ends_the_client():
         assert forwarder.stats()["stream_refused"] == 1
 
 
+def test_tcp_reset_passes_as_a_reset():
+    listener, address = tcp_listener()
+    with Forwarder(address) as forwarder:
+        client, server = connect(forwarder, listener)
+        client.sendall(b"x")
+        assert server.recv(1) == b"x"
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        server.close()
+        client.settimeout(HANG)
+        try:
+            data = client.recv(1)
+            raise AssertionError(f"{data!r} instead of a reset")
+        except ConnectionResetError:
+            pass
+
+
 def test_tcp_stall_is_felt_and_loses_nothing():
     listener, address = tcp_listener()
     with Forwarder(address) as forwarder:
