@@ -323,47 +323,55 @@ void tf_mp_wr_map(tf_writer *w, size_t pairs)
     wr_container(w, 0x80, 0xde, pairs);
 }
 
-/* The bytes that follow the first byte of a character, and what the second must lie between (RFC 3629 §4); -1: no
- * character starts so. */
-static int utf8_tail(uint8_t first, uint8_t *low, uint8_t *high)
+/* What must follow the first byte of a character (RFC 3629 §4): `bytes` bytes, the first of them in low..high, the others
+ * in 0x80..0xbf. */
+typedef struct utf8_tail {
+    size_t bytes;
+    uint8_t low;
+    uint8_t high;
+} utf8_tail;
+
+/* False when no character starts with that byte. */
+static bool utf8_tail_of(uint8_t first, utf8_tail *tail)
 {
-    *low = 0x80;
-    *high = 0xbf;
-    if (first < 0x80) {
+    *tail = (utf8_tail){first < 0x80 ? 0 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3, 0x80, 0xbf};
+    if (first == 0xe0) {
+        tail->low = 0xa0; /* no longer form of a shorter one */
+    } else if (first == 0xed) {
+        tail->high = 0x9f; /* no surrogates */
+    } else if (first == 0xf0) {
+        tail->low = 0x90;
+    } else if (first == 0xf4) {
+        tail->high = 0x8f; /* nothing above U+10FFFF */
+    }
+    return first < 0x80 || (first >= 0xc2 && first <= 0xf4);
+}
+
+/* The bytes of the character that text starts with; 0 when it is none. */
+static size_t utf8_char(tf_slice text)
+{
+    utf8_tail tail;
+    if (!utf8_tail_of(text.data[0], &tail) || tail.bytes > text.len - 1) {
         return 0;
     }
-    if (first < 0xc2 || first > 0xf4) {
-        return -1;
+    for (size_t i = 1; i <= tail.bytes; i++) {
+        if (text.data[i] < tail.low || text.data[i] > tail.high) {
+            return 0;
+        }
+        tail.low = 0x80;
+        tail.high = 0xbf;
     }
-    if (first == 0xe0) {
-        *low = 0xa0; /* no longer form of a shorter one */
-    } else if (first == 0xed) {
-        *high = 0x9f; /* no surrogates */
-    } else if (first == 0xf0) {
-        *low = 0x90;
-    } else if (first == 0xf4) {
-        *high = 0x8f; /* nothing above U+10FFFF */
-    }
-    return first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
+    return 1 + tail.bytes;
 }
 
 bool tf_utf8_is_valid(tf_slice text)
 {
-    size_t i = 0;
-    while (i < text.len) {
-        uint8_t low = 0;
-        uint8_t high = 0;
-        int tail = utf8_tail(text.data[i++], &low, &high);
-        if (tail < 0 || (size_t)tail > text.len - i) {
+    while (text.len > 0) {
+        size_t len = utf8_char(text);
+        if (len == 0) {
             return false;
         }
-        for (; tail > 0; tail--, i++) {
-            if (text.data[i] < low || text.data[i] > high) {
-                return false;
-            }
-            low = 0x80;
-            high = 0xbf;
-        }
+        text = tf_slice_of(text.data + len, text.len - len);
     }
     return true;
 }

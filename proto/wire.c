@@ -1,6 +1,7 @@
 #include "proto/wire.h"
 
-#define VAR_MAX (((uint64_t)1 << 62) - 1)
+/* A variable-length integer of 1 << k bytes has k in its two top bits, above var_bits[k] bits of value. */
+static const uint8_t var_bits[4] = {6, 14, 30, 62};
 
 /* What an empty slice without an address points at: arithmetic on NULL is undefined. */
 static const uint8_t nothing[1];
@@ -77,9 +78,8 @@ uint64_t tf_rd_var(tf_reader *r)
         tf_rd_fail(r);
         return 0;
     }
-    size_t width = (size_t)1 << (*r->at >> 6);
-    /* The two top bits of the first byte are the width; they are cut off the value. */
-    return rd_be(r, width) & (VAR_MAX >> (64 - 8 * width));
+    unsigned k = *r->at >> 6;
+    return rd_be(r, (size_t)1 << k) & (((uint64_t)1 << var_bits[k]) - 1);
 }
 
 size_t tf_rd_len(tf_reader *r, size_t max)
@@ -157,23 +157,26 @@ void tf_wr_u64(tf_writer *w, uint64_t value)
     wr_be(w, value, 8);
 }
 
+/* The k of the shortest form. */
+static unsigned var_form(uint64_t value)
+{
+    for (unsigned k = 0; k < 4; k++) {
+        if (value >> var_bits[k] == 0) {
+            return k;
+        }
+    }
+    TF_UNREACHABLE(); /* 2^62 or more */
+}
+
 size_t tf_var_len(uint64_t value)
 {
-    TF_ASSERT(value <= VAR_MAX);
-    if (value < (1u << 6)) {
-        return 1;
-    }
-    if (value < (1u << 14)) {
-        return 2;
-    }
-    return value < (1u << 30) ? 4 : 8;
+    return (size_t)1 << var_form(value);
 }
 
 void tf_wr_var(tf_writer *w, uint64_t value)
 {
-    size_t width = tf_var_len(value);
-    uint64_t log2 = width == 1 ? 0 : width == 2 ? 1 : width == 4 ? 2 : 3;
-    wr_be(w, value | (log2 << (8 * width - 2)), width);
+    unsigned k = var_form(value);
+    wr_be(w, value | (uint64_t)k << var_bits[k], (size_t)1 << k);
 }
 
 void tf_wr_bytes(tf_writer *w, tf_slice bytes)

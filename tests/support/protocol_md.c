@@ -44,16 +44,16 @@ static bool doc_line(doc_reader *doc)
 /* Goes to the next hex block; its name is then in `name`. */
 static bool doc_next_block(doc_reader *doc, char name[TF_DOC_NAME_MAX])
 {
-    while (doc_line(doc)) {
-        if (strncmp(doc->line, OPENING, sizeof(OPENING) - 1) == 0) {
-            int len = snprintf(name, TF_DOC_NAME_MAX, "%s", doc->line + sizeof(OPENING) - 1);
-            if (len <= 0 || (size_t)len >= TF_DOC_NAME_MAX) {
-                fail(doc, "a name is empty or too long");
-            }
-            return true;
+    do {
+        if (!doc_line(doc)) {
+            return false;
         }
+    } while (strncmp(doc->line, OPENING, sizeof(OPENING) - 1) != 0);
+    int len = snprintf(name, TF_DOC_NAME_MAX, "%s", doc->line + sizeof(OPENING) - 1);
+    if (len <= 0 || (size_t)len >= TF_DOC_NAME_MAX) {
+        fail(doc, "a name is empty or too long");
     }
-    return false;
+    return true;
 }
 
 static unsigned hex_digit(const doc_reader *doc, char c)

@@ -209,14 +209,16 @@ START_TEST(frame_malformed_payload_is_refused)
         "05 0006 00 00 05 02 00 00",
         "0a 0002 05 80", /* not UTF-8 */
         "0a 0001 40",    /* half a number */
-        "0a 007a 00 "    /* 121 bytes of reason */
-        "61616161616161616161616161616161616161616161616161616161616161616161616161616161"
-        "61616161616161616161616161616161616161616161616161616161616161616161616161616161"
-        "6161616161616161616161616161616161616161616161616161616161616161616161616161616161",
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         ck_assert_msg(read_hex(rows[i]) == TF_ERR_PEER_SYNTAX, "%s", rows[i]);
     }
+    memcpy(out, (const uint8_t[]){TF_FRAME_CLOSE, 0, 1 + TF_CLOSE_REASON_MAX + 1, 0}, 4);
+    memset(out + 4, 'a', TF_CLOSE_REASON_MAX + 1);
+    uint8_t *exact = NULL;
+    tf_frame frame;
+    ck_assert_int_eq(read_exact(tf_slice_of(out, 4 + TF_CLOSE_REASON_MAX + 1), &exact, &frame), TF_ERR_PEER_SYNTAX);
+    free(exact);
 }
 END_TEST
 

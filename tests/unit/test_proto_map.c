@@ -48,23 +48,32 @@ static void model_put(model *m, size_t i, uint64_t value)
     m->value[i] = value;
 }
 
+static void put_both(tf_map *map, model *m, size_t i, uint64_t value)
+{
+    tf_err err = tf_map_put(map, key_of(i), value);
+    if (err == TF_OK) {
+        model_put(m, i, value);
+        return;
+    }
+    ck_assert_int_eq(err, TF_ERR_NOMEM);
+    ck_assert(!m->there[i]);
+}
+
+static void remove_both(tf_map *map, model *m, size_t i)
+{
+    ck_assert_int_eq(tf_map_remove(map, key_of(i)), m->there[i]);
+    m->count -= m->there[i] ? 1 : 0;
+    m->there[i] = false;
+}
+
 /* One random step on both; grows for a while, then shrinks. */
 static void step(tf_map *map, model *m, tf_test_random *random, bool growing)
 {
     size_t i = tf_test_random_below(random, KEYS);
     if (tf_test_random_chance(random, growing ? 3 : 1, 4)) {
-        uint64_t value = tf_test_random_u64(random);
-        tf_err err = tf_map_put(map, key_of(i), value);
-        if (err == TF_OK) {
-            model_put(m, i, value);
-        } else {
-            ck_assert_int_eq(err, TF_ERR_NOMEM);
-            ck_assert(!m->there[i]);
-        }
+        put_both(map, m, i, tf_test_random_u64(random));
     } else {
-        ck_assert_int_eq(tf_map_remove(map, key_of(i)), m->there[i]);
-        m->count -= m->there[i] ? 1 : 0;
-        m->there[i] = false;
+        remove_both(map, m, i);
     }
 }
 
@@ -133,28 +142,33 @@ START_TEST(map_empty_has_nothing)
 END_TEST
 
 /* Reserve, fail every allocation from then on, remove a lot, and put what was reserved. */
+static void reserve_and_put(uint64_t before, size_t extra)
+{
+    tf_test_heap heap;
+    tf_test_heap_init(&heap);
+    tf_map map;
+    tf_map_init(&map, &heap.mem, 3);
+    for (uint64_t key = 0; key < before; key++) {
+        ck_assert_int_eq(tf_map_put(&map, key, key), TF_OK);
+    }
+    ck_assert_int_eq(tf_map_reserve(&map, extra), TF_OK);
+    for (uint64_t key = 0; key < before; key++) {
+        ck_assert(tf_map_remove(&map, key)); /* may make the table smaller, but not too small */
+    }
+    tf_test_heap_fail_at(&heap, 0, true);
+    for (uint64_t key = 0; key < extra; key++) {
+        ck_assert_int_eq(tf_map_put(&map, 1000 + key, key), TF_OK);
+    }
+    ck_assert_uint_eq(map.count, extra);
+    tf_map_clear(&map);
+}
+
 START_TEST(map_reserved_puts_cannot_fail)
 {
     static const size_t extras[] = {0, 1, 5, 6, 7, 100, 1000};
     for (size_t i = 0; i < sizeof(extras) / sizeof(extras[0]); i++) {
         for (uint64_t before = 0; before < 400; before += 57) {
-            tf_test_heap heap;
-            tf_test_heap_init(&heap);
-            tf_map map;
-            tf_map_init(&map, &heap.mem, 3);
-            for (uint64_t key = 0; key < before; key++) {
-                ck_assert_int_eq(tf_map_put(&map, key, key), TF_OK);
-            }
-            ck_assert_int_eq(tf_map_reserve(&map, extras[i]), TF_OK);
-            for (uint64_t key = 0; key < before; key++) {
-                ck_assert(tf_map_remove(&map, key)); /* may make the table smaller, but not too small */
-            }
-            tf_test_heap_fail_at(&heap, 0, true);
-            for (uint64_t key = 0; key < extras[i]; key++) {
-                ck_assert_int_eq(tf_map_put(&map, 1000 + key, key), TF_OK);
-            }
-            ck_assert_uint_eq(map.count, extras[i]);
-            tf_map_clear(&map);
+            reserve_and_put(before, extras[i]);
         }
     }
 }
@@ -190,7 +204,7 @@ START_TEST(map_gives_its_memory_back)
     for (uint64_t key = 1; key < 10000; key++) {
         ck_assert_int_eq(tf_map_put(&map, key, key), TF_OK);
     }
-    ck_assert_uint_ge(heap.live_bytes, 10000 * 2 * sizeof(uint64_t));
+    ck_assert_uint_ge(heap.live_bytes, 10000 * sizeof(uint64_t[2]));
     for (uint64_t key = 1; key < 10000; key++) {
         ck_assert(tf_map_remove(&map, key));
     }
