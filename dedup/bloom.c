@@ -2,8 +2,8 @@
 
 #include <xxhash.h>
 
-#define WORDS 8u          /* of a block: one cache line */
-#define BITS_PER_KEY 16u  /* of the default fill */
+#define WORDS 8u         /* of a block: one cache line */
+#define BITS_PER_KEY 16u /* of the default fill */
 
 _Static_assert(WORDS * sizeof(uint64_t) == TF_BLOOM_BLOCK, "a block is its words");
 

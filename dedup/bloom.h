@@ -18,9 +18,10 @@
 typedef struct tf_bloom tf_bloom;
 
 typedef struct tf_bloom_config {
-    size_t bytes;  /* of one half: whole blocks, 1 block to TF_BLOOM_BYTES_MAX */
-    uint64_t fill; /* keys a half takes before the halves rotate; 0: one key for every 16 bits (about 0.1 % wrong maybes) */
-    uint64_t key;  /* random, per process: who does not know it cannot choose keys that collide */
+    size_t bytes; /* of one half: whole blocks, 1 block to TF_BLOOM_BYTES_MAX */
+    uint64_t
+        fill; /* keys a half takes before the halves rotate; 0: one key for every 16 bits (about 0.1 % wrong maybes) */
+    uint64_t key; /* random, per process: who does not know it cannot choose keys that collide */
 } tf_bloom_config;
 
 /* TF_ERR_USAGE: bytes is no size as above. TF_ERR_NOMEM. mem must outlive the filter. Takes 2 * bytes and a little. */

@@ -14,7 +14,8 @@ struct tf_dedup_stream {
     tf_window *window;
     uint64_t tag_key;
     uint64_t stream_key; /* stands for (sender, instance, session) in the hash of a seq */
-    uint64_t since;      /* rotation of the filter when the oldest seq that is held above the floor was accepted, or before */
+    uint64_t
+        since; /* rotation of the filter when the oldest seq that is held above the floor was accepted, or before */
 };
 
 tf_err tf_dedup_new(tf_dedup **out, const tf_bloom_config *config, const tf_mem *mem)

@@ -34,7 +34,7 @@ void tf_dedup_free(tf_dedup *dedup); /* NULL is fine */
 tf_dedup_counts tf_dedup_get_counts(const tf_dedup *dedup);
 
 typedef struct tf_dedup_stream_config {
-    tf_dedup *dedup; /* NULL: the exact window alone */
+    tf_dedup *dedup;  /* NULL: the exact window alone */
     uint64_t tag_key; /* random, per process; keys the content tags */
     tf_node_id sender;
     uint64_t instance;
@@ -44,7 +44,8 @@ typedef struct tf_dedup_stream_config {
 } tf_dedup_stream_config;
 
 /* Errors as tf_window_new. */
-TF_MUST_CHECK tf_err tf_dedup_stream_new(tf_dedup_stream **out, const tf_dedup_stream_config *config, const tf_mem *mem);
+TF_MUST_CHECK tf_err tf_dedup_stream_new(tf_dedup_stream **out, const tf_dedup_stream_config *config,
+                                         const tf_mem *mem);
 void tf_dedup_stream_free(tf_dedup_stream *stream); /* NULL is fine */
 
 /* The content tag of a segment: keyed, over its flags and data (not its seq). */

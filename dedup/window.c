@@ -5,34 +5,39 @@
 #define SEQS 64u    /* of a block: one word of bits */
 #define RING_MIN 4u /* so that a narrow window, too, has tags below its floor */
 
-/* The tags of SEQS seqs. A tag counts where its seq was accepted. */
+/* The tags of SEQS seqs. A tag counts where its seq was accepted: a block that is gone (trimmed, or its entry taken over)
+ * lies below the floor, so it is never made again without the tags it had. */
 typedef struct tag_block {
     uint64_t number; /* first seq / SEQS */
     uint32_t tags[SEQS];
 } tag_block;
 
-/* Bits and tag blocks lie in two rings of ring_len entries, a power of two, so that an index stays right when the seqs
- * run over 2^64. The ring spans at least twice the window: an entry is taken over by a new block only when the old one
- * lies whole below the floor (the assertions below). A word of bits is zero unless some seq in it is at or above the
- * floor. */
+typedef struct ring_entry {
+    uint64_t bits;    /* accepted; zero unless some seq of the word is at or above the floor */
+    tag_block *block; /* NULL: no tags */
+} ring_entry;
+
+/* The ring has a power of two of entries, one for SEQS seqs, so that an index stays right when the seqs run over 2^64.
+ * It spans at least twice the window: an entry is taken over by a new block only when the old one lies whole below the
+ * floor (the assertions below). */
 struct tf_window {
     const tf_mem *mem;
     uint64_t first;
     uint64_t floor;
     uint64_t end;      /* one past the highest accepted seq; the floor when none is held */
     uint64_t segments; /* width */
-    uint64_t tagged;   /* so many seqs just below the floor may still have their tags */
     size_t held;
     size_t ring_len;
     size_t block_count;
-    uint64_t *bits;
-    tag_block **blocks;
+    ring_entry *ring;
 };
 
 /* Block b takes the entry of block b - ring_len, whose last seq is (b - ring_len) * SEQS + SEQS - 1; b has a seq below
  * floor + segments. So that last seq is below the floor if ring_len * SEQS > segments + SEQS - 2. */
-_Static_assert(TF_WINDOW_SEGMENTS_MAX >= SEQS && TF_WINDOW_SEGMENTS_MAX % SEQS == 0, "the widest window is whole blocks");
-_Static_assert(RING_MIN * SEQS > SEQS + SEQS - 2u, "and so it is up to one block; above, a ring of 2 * segments will do");
+_Static_assert(TF_WINDOW_SEGMENTS_MAX >= SEQS && TF_WINDOW_SEGMENTS_MAX % SEQS == 0,
+               "the widest window is whole blocks");
+_Static_assert(RING_MIN *SEQS > SEQS + SEQS - 2u,
+               "and so it is up to one block; above, a ring of 2 * segments will do");
 
 static size_t ring_len_for(size_t segments)
 {
@@ -56,9 +61,8 @@ tf_err tf_window_new(tf_window **out, uint64_t first, size_t segments, const tf_
     }
     *window = (tf_window){.mem = mem, .first = first, .floor = first, .end = first, .segments = segments};
     window->ring_len = ring_len_for(segments);
-    window->bits = tf_alloc(mem, window->ring_len * sizeof(*window->bits));
-    window->blocks = tf_alloc(mem, window->ring_len * sizeof(*window->blocks));
-    if (window->bits == NULL || window->blocks == NULL) {
+    window->ring = tf_alloc(mem, window->ring_len * sizeof(*window->ring));
+    if (window->ring == NULL) {
         tf_window_free(window);
         return TF_ERR_NOMEM;
     }
@@ -71,17 +75,16 @@ void tf_window_free(tf_window *window)
     if (window == NULL) {
         return;
     }
-    for (size_t i = 0; window->blocks != NULL && i < window->ring_len; i++) {
-        tf_free(window->mem, window->blocks[i], sizeof(tag_block));
+    for (size_t i = 0; window->ring != NULL && i < window->ring_len; i++) {
+        tf_free(window->mem, window->ring[i].block, sizeof(tag_block));
     }
-    tf_free(window->mem, window->blocks, window->ring_len * sizeof(*window->blocks));
-    tf_free(window->mem, window->bits, window->ring_len * sizeof(*window->bits));
+    tf_free(window->mem, window->ring, window->ring_len * sizeof(*window->ring));
     tf_free(window->mem, window, sizeof(*window));
 }
 
-static size_t entry_of(const tf_window *window, uint64_t seq)
+static ring_entry *entry_of(const tf_window *window, uint64_t seq)
 {
-    return (size_t)(seq / SEQS) & (window->ring_len - 1);
+    return &window->ring[(size_t)(seq / SEQS) & (window->ring_len - 1)];
 }
 
 static uint64_t bit_of(uint64_t seq)
@@ -101,7 +104,7 @@ static bool is_below(const tf_window *window, uint64_t seq)
 
 static bool bit_is_set(const tf_window *window, uint64_t seq)
 {
-    return (window->bits[entry_of(window, seq)] & bit_of(seq)) != 0;
+    return (entry_of(window, seq)->bits & bit_of(seq)) != 0;
 }
 
 bool tf_window_is_held(const tf_window *window, uint64_t seq)
@@ -112,7 +115,7 @@ bool tf_window_is_held(const tf_window *window, uint64_t seq)
 /* seq was accepted: REPEAT, or CONFLICT where its tag is kept and differs. */
 static tf_window_verdict judge_repeat(const tf_window *window, uint64_t seq, uint32_t tag)
 {
-    const tag_block *block = window->blocks[entry_of(window, seq)];
+    const tag_block *block = entry_of(window, seq)->block;
     bool has_tag = block != NULL && block->number == seq / SEQS;
 
     return has_tag && block->tags[seq % SEQS] != tag ? TF_WINDOW_CONFLICT : TF_WINDOW_REPEAT;
@@ -120,29 +123,26 @@ static tf_window_verdict judge_repeat(const tf_window *window, uint64_t seq, uin
 
 tf_window_verdict tf_window_test(const tf_window *window, uint64_t seq, uint32_t tag)
 {
-    if (is_open(window, seq)) {
-        return bit_is_set(window, seq) ? judge_repeat(window, seq, tag) : TF_WINDOW_NEW;
+    if (tf_window_is_held(window, seq)) {
+        return judge_repeat(window, seq, tag);
     }
-    if (!is_below(window, seq)) {
-        return TF_WINDOW_BEYOND;
-    }
-    return window->floor - seq <= window->tagged ? judge_repeat(window, seq, tag) : TF_WINDOW_REPEAT;
+    return is_open(window, seq) ? TF_WINDOW_NEW : TF_WINDOW_BEYOND;
 }
 
 /* The tag block of seq, made where there is none. NULL: no memory. */
 static tag_block *block_for(tf_window *window, uint64_t seq)
 {
-    tag_block **entry = &window->blocks[entry_of(window, seq)];
+    ring_entry *entry = entry_of(window, seq);
 
-    if (*entry == NULL) {
-        *entry = tf_alloc(window->mem, sizeof(tag_block));
-        if (*entry == NULL) {
+    if (entry->block == NULL) {
+        entry->block = tf_alloc(window->mem, sizeof(tag_block));
+        if (entry->block == NULL) {
             return NULL;
         }
         window->block_count++;
     }
-    (*entry)->number = seq / SEQS;
-    return *entry;
+    entry->block->number = seq / SEQS;
+    return entry->block;
 }
 
 /* Moves the floor over all that is contiguous. Words that it leaves become zero. */
@@ -151,7 +151,7 @@ static void move_floor(tf_window *window)
     uint64_t start = window->floor;
 
     for (;;) {
-        uint64_t *word = &window->bits[entry_of(window, window->floor)];
+        uint64_t *word = &entry_of(window, window->floor)->bits;
         uint64_t offset = window->floor % SEQS;
         uint64_t clear = ~(*word >> offset); /* shifted-in zeros are ones here, so the run ends within the word */
         uint64_t run = clear == 0 ? SEQS : (uint64_t)__builtin_ctzll(clear);
@@ -161,9 +161,7 @@ static void move_floor(tf_window *window)
         }
         *word = 0;
     }
-    uint64_t moved = window->floor - start;
-    window->held -= (size_t)moved;
-    window->tagged = window->tagged + moved < window->segments ? window->tagged + moved : window->segments;
+    window->held -= (size_t)(window->floor - start);
 }
 
 tf_err tf_window_accept(tf_window *window, uint64_t seq, uint32_t tag)
@@ -174,7 +172,7 @@ tf_err tf_window_accept(tf_window *window, uint64_t seq, uint32_t tag)
         return TF_ERR_NOMEM;
     }
     block->tags[seq % SEQS] = tag;
-    window->bits[entry_of(window, seq)] |= bit_of(seq);
+    entry_of(window, seq)->bits |= bit_of(seq);
     window->held++;
     if (seq - window->floor >= window->end - window->floor) {
         window->end = seq + 1;
@@ -212,7 +210,7 @@ static uint64_t find(const tf_window *window, uint64_t from, bool set)
 
     while (left > 0) {
         uint64_t seq = window->end - left;
-        uint64_t word = window->bits[entry_of(window, seq)];
+        uint64_t word = entry_of(window, seq)->bits;
         uint64_t found = (set ? word : ~word) >> (seq % SEQS);
         uint64_t rest = SEQS - seq % SEQS; /* of this word */
 
@@ -246,22 +244,18 @@ size_t tf_window_ranges(const tf_window *window, uint64_t from, tf_range *out, s
 
 void tf_window_trim(tf_window *window)
 {
-    uint64_t kept = window->floor % SEQS; /* of the block that the floor is in */
-
     for (size_t i = 0; i < window->ring_len; i++) {
-        tag_block *block = window->blocks[i];
-        /* Whole below the floor: its last seq is. No block is whole above the window. */
+        tag_block *block = window->ring[i].block;
+        /* It lies whole below the floor if its last seq does. */
         if (block != NULL && is_below(window, block->number * SEQS + SEQS - 1)) {
             tf_free(window->mem, block, sizeof(*block));
-            window->blocks[i] = NULL;
+            window->ring[i].block = NULL;
             window->block_count--;
         }
     }
-    window->tagged = window->tagged < kept ? window->tagged : kept;
 }
 
 size_t tf_window_memory(const tf_window *window)
 {
-    return sizeof(*window) + window->ring_len * (sizeof(*window->bits) + sizeof(*window->blocks)) +
-           window->block_count * sizeof(tag_block);
+    return sizeof(*window) + window->ring_len * sizeof(*window->ring) + window->block_count * sizeof(tag_block);
 }

@@ -8,9 +8,9 @@
 #include "tests/support/support.h"
 
 #define SENDERS 3u
-#define FLOWS 64u        /* runs of a sender's instance, over the whole simulation */
-#define FLOW_SEQS 6000u  /* of one flow */
-#define COPIES 2048u     /* on their way */
+#define FLOWS 64u       /* runs of a sender's instance, over the whole simulation */
+#define FLOW_SEQS 6000u /* of one flow */
+#define COPIES 2048u    /* on their way */
 #define WIDTH 300u
 #define STEPS 40000
 #define SEEDS 12u
@@ -53,7 +53,8 @@ typedef struct world {
 static uint32_t tag_of(const flow *f, uint64_t at)
 {
     const uint64_t body = at / 2; /* neighbours have equal bodies, and are different segments all the same */
-    const tf_segment segment = {.seq = f->first + at, .flags = TF_SEGMENT_FIRST, .data = tf_slice_of(&body, sizeof(body))};
+    const tf_segment segment = {
+        .seq = f->first + at, .flags = TF_SEGMENT_FIRST, .data = tf_slice_of(&body, sizeof(body))};
     return tf_dedup_stream_tag(f->stream, &segment);
 }
 
@@ -272,7 +273,8 @@ START_TEST(dedup_forgetful_filter_lets_no_repeat_through_p4)
     for (uint64_t seq = 0; seq < 100; seq++) {
         ck_assert_int_eq(tf_dedup_stream_test(quiet, 50, 8), TF_WINDOW_REPEAT);
         ck_assert_int_eq(tf_dedup_stream_test(quiet, 50, 9), TF_WINDOW_CONFLICT);
-        ck_assert_int_eq(tf_dedup_stream_test(quiet, seq < 50 ? seq : seq + 1, 0), seq < 99 ? TF_WINDOW_NEW : TF_WINDOW_BEYOND);
+        ck_assert_int_eq(tf_dedup_stream_test(quiet, seq < 50 ? seq : seq + 1, 0),
+                         seq < 99 ? TF_WINDOW_NEW : TF_WINDOW_BEYOND);
         ck_assert_int_eq(tf_dedup_stream_accept(busy, seq, 0), TF_OK);
     }
     ck_assert_uint_gt(tf_dedup_get_counts(dedup).unsure, 0);
@@ -357,7 +359,8 @@ START_TEST(dedup_wrong_sizes_are_refused)
     tf_dedup *dedup = NULL;
     tf_dedup_stream *stream = NULL;
     ck_assert_int_eq(tf_dedup_new(&dedup, &(tf_bloom_config){.bytes = 100}, tf_test_mem()), TF_ERR_USAGE);
-    ck_assert_int_eq(tf_dedup_stream_new(&stream, &(tf_dedup_stream_config){.segments = 0}, tf_test_mem()), TF_ERR_USAGE);
+    ck_assert_int_eq(tf_dedup_stream_new(&stream, &(tf_dedup_stream_config){.segments = 0}, tf_test_mem()),
+                     TF_ERR_USAGE);
     ck_assert_ptr_null(dedup);
     ck_assert_ptr_null(stream);
     ck_assert_uint_eq(tf_test_heap_shared()->live_blocks, blocks);

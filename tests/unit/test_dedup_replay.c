@@ -53,7 +53,8 @@ END_TEST
 
 START_TEST(replay_jump_forgets_what_it_passes_only)
 {
-    static const uint64_t jumps[] = {1, 2, 63, 64, 65, W - 64, W - 1, W, W + 1, W + 63, W + 64, W + 65, 3 * W, UINT64_C(1) << 40};
+    static const uint64_t jumps[] = {1, 2,     63,     64,     65,     W - 64, W - 1,
+                                     W, W + 1, W + 63, W + 64, W + 65, 3 * W,  UINT64_C(1) << 40};
     for (size_t i = 0; i < sizeof(jumps) / sizeof(jumps[0]); i++) {
         tf_replay replay;
         tf_replay_init(&replay);
@@ -119,8 +120,8 @@ static void compare_with_model(uint64_t seed, uint64_t base)
         }
         bool late = any && n < highest && highest - n >= W;
         tf_replay_verdict expected = late ? TF_REPLAY_LATE : seen[n] ? TF_REPLAY_REPEAT : TF_REPLAY_NEW;
-        TELL(tf_replay_check(&replay, base + n) == expected, "seed %llu step %d number %llu",
-                      (unsigned long long)seed, step, (unsigned long long)n);
+        TELL(tf_replay_check(&replay, base + n) == expected, "seed %llu step %d number %llu", (unsigned long long)seed,
+             step, (unsigned long long)n);
         /* Some do not open: no commit, and they stay new. */
         if (expected == TF_REPLAY_NEW && tf_test_random_chance(&random, 9, 10)) {
             tf_replay_commit(&replay, base + n);
@@ -145,12 +146,9 @@ END_TEST
 int main(void)
 {
     const TTest *const tests[] = {
-        replay_first_number_is_new_whatever_it_is,
-        replay_window_is_whole_at_every_offset,
-        replay_jump_forgets_what_it_passes_only,
-        replay_check_changes_nothing,
-        replay_random_numbers_agree_with_a_naive_set,
-        NULL,
+        replay_first_number_is_new_whatever_it_is,    replay_window_is_whole_at_every_offset,
+        replay_jump_forgets_what_it_passes_only,      replay_check_changes_nothing,
+        replay_random_numbers_agree_with_a_naive_set, NULL,
     };
     return tf_test_run("dedup/replay", tests);
 }

@@ -153,14 +153,15 @@ START_TEST(window_idle_memory_is_small)
     static const size_t all[] = {1, 64, TF_WINDOW_SEGMENTS, TF_WINDOW_SEGMENTS_MAX};
     for (size_t i = 0; i < COUNT(all); i++) {
         size_t before = tf_test_heap_shared()->live_bytes;
+        size_t idle = (all[i] > TF_WINDOW_SEGMENTS ? 34u : 3u) * 1024u;
         tf_window *window = window_of(5, all[i]);
-        HOLDS(tf_window_memory(window) < 34u * 1024u);
+        HOLDS(tf_window_memory(window) < idle);
         for (uint64_t seq = 5; seq < 5 + 3 * TF_WINDOW_SEGMENTS_MAX; seq++) {
             HOLDS(tf_window_accept(window, seq, tag_of(seq)) == TF_OK);
         }
         HOLDS(tf_window_memory(window) == tf_test_heap_shared()->live_bytes - before);
         tf_window_trim(window);
-        HOLDS(tf_window_memory(window) < 34u * 1024u);
+        HOLDS(tf_window_memory(window) < idle);
         HOLDS(tf_window_memory(window) == tf_test_heap_shared()->live_bytes - before);
         tf_window_free(window);
         HOLDS(tf_test_heap_shared()->live_bytes == before);
@@ -271,7 +272,7 @@ START_TEST(window_without_memory_changes_nothing)
             accept_under_faults(k++, for_ever == 1);
             HOLDS(heap->live_blocks == blocks);
         } while (heap->failures != failures);
-        HOLDS(k > 6);
+        HOLDS(k > 5);
         tf_test_heap_fail_never(heap);
     }
 }
@@ -374,7 +375,7 @@ static void compare_with_model(uint64_t seed)
         uint64_t seq = m.first + at;
         tf_window_verdict verdict = tf_window_test(window, seq, tag_of(seq) ^ (same ? 0u : 4u));
         TELL(model_allows(&m, at, same, verdict), "seed %llu step %d offset %llu floor %llu verdict %d",
-                      (unsigned long long)seed, step, (unsigned long long)at, (unsigned long long)m.floor, (int)verdict);
+             (unsigned long long)seed, step, (unsigned long long)at, (unsigned long long)m.floor, (int)verdict);
         HOLDS(tf_window_is_held(window, seq) == (at < m.floor + m.width && m.accepted[at]));
         /* Now and then the segment finds no room, and is not accepted (bug class: marked seen, then lost). */
         if (verdict == TF_WINDOW_NEW && same && !tf_test_random_chance(&random, 1, 10)) {
