@@ -460,7 +460,7 @@ static void take_resume(map_reader *m, bool hello, tf_resume *out)
     if (hello) {
         read_uint(&resume, LITERAL("session"), UINT64_MAX, &out->session);
     }
-    read_uint(&resume, LITERAL("next"), TF_RESUME_NEXT_MAX, &out->next);
+    read_uint(&resume, LITERAL("next"), UINT64_MAX, &out->next);
     out->present = true;
     m->bad = resume.bad;
 }

@@ -56,8 +56,7 @@ static tf_err offer_judge(const tf_offer *offer)
 {
     tf_slice software = tf_slice_of(offer->software, text_len(offer->software, sizeof(offer->software)));
     tf_slice host = tf_slice_of(offer->datagram.host, text_len(offer->datagram.host, sizeof(offer->datagram.host)));
-    bool valid = software_is_valid(software) && (offer->routes & TF_ROUTES_STREAM) != 0 && host_is_valid(host) &&
-                 offer->resume.next <= TF_RESUME_NEXT_MAX;
+    bool valid = software_is_valid(software) && (offer->routes & TF_ROUTES_STREAM) != 0 && host_is_valid(host);
     if (!valid) {
         return TF_ERR_PEER_SYNTAX;
     }

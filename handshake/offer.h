@@ -18,7 +18,6 @@
 #define TF_KEEPALIVE_MS_MAX 3600000u
 #define TF_VERSION_MAX 65535u
 #define TF_GENERATION_MAX ((uint64_t)1 << 48)
-#define TF_RESUME_NEXT_MAX (((uint64_t)1 << 62) - 1)
 
 /* What a node can do beyond the version; used when both say so. The names are on the wire. */
 #define TF_FEATURE_MAP(X) X(REVOKE, 0, "revoke") /* takes session messages of kind 4 */

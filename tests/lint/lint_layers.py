@@ -9,7 +9,7 @@ import lint
 ALLOWED = {
     "proto": [],
     "dedup": ["proto"],
-    "handshake": ["proto"],
+    "handshake": ["proto", "dedup"],
     "paths": ["proto", "dedup", "handshake"],
     "node": ["proto", "dedup", "handshake", "paths"],
     "tests": ["proto", "dedup", "handshake", "paths", "node"],
