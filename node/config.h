@@ -63,7 +63,7 @@ typedef struct tf_config_errors {
     size_t count; /* of those below */
     size_t more;  /* found beyond them */
     struct tf_config_error {
-        unsigned line; /* 0: the whole file */
+        unsigned line;                 /* 0: the whole file */
         char text[TF_CONFIG_TEXT_MAX]; /* "FILE:LINE: what is wrong, what would be right" */
     } list[TF_CONFIG_ERRORS_MAX];
 } tf_config_errors;

@@ -32,10 +32,10 @@ const char *tf_log_format_name(tf_log_format format);
 typedef struct tf_log_config {
     tf_log_level level;
     tf_log_format format;
-    int fd;                      /* STDERR_FILENO; not closed by the log */
-    bool priorities;             /* each line begins with <N> for the journal; see tf_log_is_journal */
-    tf_time (*now)(void);        /* tf_edge_now */
-    int64_t (*wall_ms)(void);    /* tf_edge_wall_ms */
+    int fd;                   /* STDERR_FILENO; not closed by the log */
+    bool priorities;          /* each line begins with <N> for the journal; see tf_log_is_journal */
+    tf_time (*now)(void);     /* tf_edge_now */
+    int64_t (*wall_ms)(void); /* tf_edge_wall_ms */
     const tf_mem *mem;
 } tf_log_config;
 

@@ -15,9 +15,9 @@
 typedef struct tf_uri {
     tf_node_id node;
     tf_endpoint stream;
-    tf_endpoint datagram;                /* the same as stream unless datagram= says otherwise */
-    bool has_datagram;                   /* datagram= was given */
-    char stream_bind[TF_URI_BIND_MAX];   /* an address or interface, for tf_bind_parse; "": none */
+    tf_endpoint datagram;              /* the same as stream unless datagram= says otherwise */
+    bool has_datagram;                 /* datagram= was given */
+    char stream_bind[TF_URI_BIND_MAX]; /* an address or interface, for tf_bind_parse; "": none */
     char datagram_bind[TF_URI_BIND_MAX];
 } tf_uri;
 

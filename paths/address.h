@@ -25,7 +25,7 @@ typedef struct tf_address {
 
 /* What a route leaves by: a local address, or an interface, or (both empty) whatever the system's routes say. */
 typedef struct tf_bind {
-    tf_address address;         /* its port is 0 */
+    tf_address address;       /* its port is 0 */
     char interface[IFNAMSIZ]; /* "" when an address was given */
 } tf_bind;
 

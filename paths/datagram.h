@@ -18,16 +18,17 @@ struct event_base;
 #define TF_DATAGRAM_MAX 1472u /* one packet */
 #define TF_DATAGRAM_BATCH 64u
 #define TF_DATAGRAM_TURN 256u
+#define TF_DATAGRAM_SOFT_ERRORS 8u
 #define TF_DATAGRAM_SOCKET_BUFFER (4 * 1024 * 1024)
 
 typedef struct tf_datagram tf_datagram;
 
 /* The two ends of a packet. Received: where it came from and where it was sent to, so that the answer leaves from there.
- * To send: local and interface may be left empty (the system chooses). local's port is not looked at. */
+ * To send: local may be left empty (the system chooses); its port is not looked at. */
 typedef struct tf_datagram_path {
     tf_address peer;
     tf_address local;
-    unsigned interface; /* index, 0: none */
+    unsigned interface; /* by whose index it came in, 0: unknown; to send it matters only for a link-local `local` */
 } tf_datagram_path;
 
 /* The socket may be freed in any of them. None is called from inside tf_datagram_send or tf_datagram_flush. */
@@ -38,8 +39,8 @@ typedef struct tf_datagram_ops {
     void (*batch)(void *ctx);
     /* After tf_datagram_send or _flush said TF_ERR_AGAIN: it goes on. */
     void (*writable)(void *ctx);
-    /* Sending to peer failed with this errno (ECONNREFUSED, EHOSTUNREACH, ENETUNREACH, EMSGSIZE, EPERM ...); at most once a
-     * turn and peer in a row. May be NULL. */
+    /* Sending to peer failed with this errno (EHOSTUNREACH, ENETUNREACH, EMSGSIZE, EPERM ...). Of several failures in one turn
+     * of the loop each peer's last is told, of at most TF_DATAGRAM_SOFT_ERRORS peers. May be NULL. */
     void (*soft_error)(void *ctx, const tf_address *peer, int system_error);
 } tf_datagram_ops;
 

@@ -32,7 +32,7 @@ TF_MUST_CHECK int tf_listen_udp(const tf_address *address);
  * caller's. 0, or an errno. *bound (may be NULL) is the address with its port. */
 TF_MUST_CHECK int tf_listen_pair(const tf_address *address, int *tcp, int *udp, tf_address *bound);
 
-/* Starts accepting on a listening socket, which is the listener's from here on, on errors too. TF_ERR_NOMEM. */
+/* Starts accepting on a listening socket, which is the listener's from here on, on errors too. TF_ERR_NOMEM, TF_ERR_IO. */
 TF_MUST_CHECK tf_err tf_listener_new(tf_listener **out, int fd, const tf_listener_config *config);
 /* Closes the socket. NULL is fine. */
 void tf_listener_free(tf_listener *listener);

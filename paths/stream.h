@@ -46,9 +46,9 @@ const char *tf_stream_reason_name(tf_stream_reason reason);
 
 typedef struct tf_stream_end {
     tf_stream_reason reason;
-    bool opened;        /* the handshake had been finished on our side */
-    int system_error;   /* errno, or 0 */
-    const char *text;   /* for people; valid in the callback */
+    bool opened;      /* the handshake had been finished on our side */
+    int system_error; /* errno, or 0 */
+    const char *text; /* for people; valid in the callback */
 } tf_stream_end;
 
 /* `ended` is the last callback and comes once, unless the owner frees the stream before. None is called from inside

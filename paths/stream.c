@@ -1,0 +1,626 @@
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "handshake/identity.h"
+#include "paths/stream_internal.h"
+
+#define DISCARD_MAX (64u * 1024u) /* unread input thrown away before a socket is closed */
+
+const char *tf_stream_reason_name(tf_stream_reason reason)
+{
+    switch (reason) {
+    case TF_STREAM_CLOSED:
+        return "closed";
+    case TF_STREAM_TRUNCATED:
+        return "truncated";
+    case TF_STREAM_REFUSED:
+        return "refused";
+    case TF_STREAM_AUTH:
+        return "auth";
+    case TF_STREAM_PROTOCOL:
+        return "protocol";
+    case TF_STREAM_RESET:
+        return "reset";
+    case TF_STREAM_TIMEOUT:
+        return "timeout";
+    case TF_STREAM_UNREACHABLE:
+        return "unreachable";
+    case TF_STREAM_INTERNAL:
+        return "internal";
+    }
+    TF_UNREACHABLE();
+}
+
+/* -- events -------------------------------------------------------------------------------------------------------- */
+
+static void timer_set(struct event *timer, tf_time delay)
+{
+    struct timeval span = {.tv_sec = (time_t)(delay / TF_SECOND), .tv_usec = (suseconds_t)(delay % TF_SECOND)};
+    (void)event_add(timer, &span);
+}
+
+void tf_stream_again(tf_stream *stream)
+{
+    timer_set(&stream->again, 0); /* event_active would run before the loop has looked at other sockets */
+}
+
+void tf_stream_set_limit(tf_stream *stream, tf_time delay)
+{
+    timer_set(&stream->limit, delay);
+}
+
+static void set_interest(struct event *event, bool wanted)
+{
+    bool pending = event_pending(event, EV_READ | EV_WRITE, NULL) != 0;
+    if (wanted && !pending) {
+        (void)event_add(event, NULL);
+    } else if (!wanted && pending) {
+        (void)event_del(event);
+    }
+}
+
+static bool has_output(const tf_stream *stream)
+{
+    return stream->out_from < stream->out_to;
+}
+
+static bool open_wants_write(const tf_stream *stream)
+{
+    if (stream->write_failed) {
+        return false;
+    }
+    if (has_output(stream)) {
+        return !stream->write_needs_read;
+    }
+    return stream->want_write || stream->read_needs_write;
+}
+
+void tf_stream_arm(tf_stream *stream)
+{
+    bool read = false;
+    bool write = false;
+    if (stream->io.fd < 0) {
+        return;
+    }
+    switch (stream->state) {
+    case STREAM_DIALLING:
+        write = true;
+        break;
+    case STREAM_SHAKING:
+        read = !stream->read_needs_write;
+        write = stream->read_needs_write;
+        break;
+    case STREAM_OPEN:
+        read = stream->in_to - stream->in_from < TF_STREAM_IN && !stream->write_failed;
+        write = open_wants_write(stream);
+        break;
+    case STREAM_CLOSING:
+        write = !stream->write_needs_read;
+        break;
+    case STREAM_LINGERING:
+        read = true;
+        break;
+    case STREAM_ENDED:
+        break;
+    }
+    set_interest(&stream->readable, read);
+    set_interest(&stream->writable, write);
+}
+
+/* -- the end ------------------------------------------------------------------------------------------------------- */
+
+void tf_stream_set_failure(tf_stream *stream, tf_stream_reason reason, int system_error, const char *text)
+{
+    stream->failure.reason = reason;
+    stream->failure.system_error = system_error;
+    (void)snprintf(stream->failure.text, sizeof(stream->failure.text), "%s%s%s", text, system_error != 0 ? ": " : "",
+                   system_error != 0 ? strerror(system_error) : "");
+}
+
+void tf_stream_finish(tf_stream *stream)
+{
+    stream->state = STREAM_ENDED;
+    tf_stream_arm(stream);
+    (void)event_del(&stream->limit);
+    tf_stream_again(stream);
+}
+
+static void fail(tf_stream *stream, const tf_tls_result *result)
+{
+    tf_stream_set_failure(stream, result->reason, result->system_error, result->text);
+    tf_stream_finish(stream);
+}
+
+static void report_end(tf_stream *stream)
+{
+    const tf_stream_end end = {stream->failure.reason, stream->has_opened, stream->failure.system_error,
+                               stream->failure.text};
+    stream->ops->ended(stream->ctx, stream, &end);
+}
+
+/* A socket that is closed with unread input sends a reset, which may overtake what the peer has not read yet: our last
+ * bytes, or the alert that says why. */
+static void discard_input(int fd)
+{
+    uint8_t scratch[4096];
+    ssize_t got = 1;
+    for (size_t total = 0; total < DISCARD_MAX && got > 0; total += sizeof(scratch)) {
+        got = recv(fd, scratch, sizeof(scratch), 0);
+    }
+}
+
+void tf_stream_drop_socket(tf_stream *stream)
+{
+    bool clean = stream->state == STREAM_OPEN && !stream->write_failed && !has_output(stream);
+    if (clean || (stream->state == STREAM_CLOSING && !has_output(stream))) {
+        (void)tf_tls_shutdown(&stream->io, stream->ssl);
+    }
+    SSL_free(stream->ssl);
+    stream->ssl = NULL;
+    if (stream->io.fd >= 0) {
+        (void)event_del(&stream->readable);
+        (void)event_del(&stream->writable);
+        (void)shutdown(stream->io.fd, SHUT_WR);
+        discard_input(stream->io.fd);
+        (void)close(stream->io.fd);
+    }
+    stream->io = (tf_tls_io){.fd = -1};
+}
+
+static void release(tf_stream *stream)
+{
+    tf_free(stream->mem, stream->in, TF_STREAM_IN);
+    tf_free(stream->mem, stream->out, TF_STREAM_RECORD);
+    tf_free(stream->mem, stream->dial, sizeof(*stream->dial));
+    SSL_CTX_free(stream->tls);
+    tf_free(stream->mem, stream, sizeof(*stream));
+}
+
+void tf_stream_free(tf_stream *stream)
+{
+    if (stream == NULL) {
+        return;
+    }
+    tf_stream_drop_socket(stream);
+    (void)event_del(&stream->again);
+    (void)event_del(&stream->limit);
+    stream->state = STREAM_ENDED;
+    stream->freed = true;
+    if (!stream->busy) {
+        release(stream);
+    }
+}
+
+/* -- writing ------------------------------------------------------------------------------------------------------- */
+
+/* After an attempt to write: what is left of the record waits, or the stream is broken. A reset may have been preceded
+ * by an alert that says more, so what can be read is read before the end is told. */
+static void after_write(tf_stream *stream, const tf_tls_result *result)
+{
+    stream->write_needs_read = result->outcome == TF_TLS_WANT_READ;
+    if (result->outcome == TF_TLS_ENDED) {
+        stream->write_failed = true;
+        stream->out_from = stream->out_to = 0;
+        tf_stream_set_failure(stream, result->reason, result->system_error, result->text);
+        tf_stream_again(stream);
+    }
+}
+
+/* True: no output waits. */
+static bool flush(tf_stream *stream)
+{
+    tf_tls_result result = {.outcome = TF_TLS_DONE};
+    while (has_output(stream) && result.outcome == TF_TLS_DONE) {
+        size_t done = 0;
+        tf_slice rest = tf_slice_of(stream->out + stream->out_from, stream->out_to - stream->out_from);
+        result = tf_tls_write(&stream->io, stream->ssl, rest, &done);
+        stream->out_from += done;
+    }
+    after_write(stream, &result);
+    return !has_output(stream) && !stream->write_failed;
+}
+
+size_t tf_stream_room(const tf_stream *stream)
+{
+    bool free = stream->state == STREAM_OPEN && !stream->write_failed && !has_output(stream);
+    return free && stream->turn_written < TF_STREAM_TURN ? TF_STREAM_RECORD : 0;
+}
+
+void tf_stream_write(tf_stream *stream, tf_slice bytes)
+{
+    if (bytes.len == 0) {
+        return;
+    }
+    TF_ASSERT(bytes.len <= tf_stream_room(stream));
+    size_t done = 0;
+    tf_tls_result result = tf_tls_write(&stream->io, stream->ssl, bytes, &done);
+    stream->turn_written += bytes.len;
+    stream->stats.written_bytes += bytes.len;
+    stream->stats.written_records++;
+    if (done < bytes.len && result.outcome != TF_TLS_ENDED) {
+        memcpy(stream->out, bytes.data + done, bytes.len - done); /* the write is repeated with these (moving buffer) */
+        stream->out_from = 0;
+        stream->out_to = bytes.len - done;
+    }
+    after_write(stream, &result);
+    tf_stream_arm(stream);
+}
+
+void tf_stream_want_write(tf_stream *stream, bool want)
+{
+    stream->want_write = want;
+    tf_stream_arm(stream);
+}
+
+/* -- reading ------------------------------------------------------------------------------------------------------- */
+
+static size_t room_of_input(tf_stream *stream)
+{
+    if (stream->in_from > 0) {
+        memmove(stream->in, stream->in + stream->in_from, stream->in_to - stream->in_from);
+        stream->in_to -= stream->in_from;
+        stream->in_from = 0;
+    }
+    return TF_STREAM_IN - stream->in_to;
+}
+
+/* Reads until TLS has no more, the buffer is full or the share is used up. */
+static tf_tls_result fill(tf_stream *stream, size_t *share)
+{
+    tf_tls_result result = {.outcome = TF_TLS_DONE};
+    size_t room = room_of_input(stream);
+    while (room > 0 && *share > 0 && result.outcome == TF_TLS_DONE) {
+        size_t done = 0;
+        size_t cap = room < *share ? room : *share;
+        result = tf_tls_read(&stream->io, stream->ssl, stream->in + stream->in_to, cap, &done);
+        stream->in_to += done;
+        stream->stats.read_bytes += done;
+        stream->stats.read_records += done > 0;
+        room -= done;
+        *share -= done;
+    }
+    return result;
+}
+
+/* The outcome of reading, when the owner has seen all that was read. */
+static void after_read(tf_stream *stream, const tf_tls_result *result)
+{
+    stream->read_needs_write = result->outcome == TF_TLS_WANT_WRITE;
+    if (result->outcome == TF_TLS_ENDED) {
+        bool says_more = result->reason != TF_STREAM_RESET && result->reason != TF_STREAM_TRUNCATED;
+        if (!stream->write_failed || says_more) {
+            tf_stream_set_failure(stream, result->reason, result->system_error, result->text);
+        }
+        tf_stream_finish(stream);
+        return;
+    }
+    if (stream->write_needs_read && has_output(stream)) {
+        (void)flush(stream);
+    }
+    bool full = stream->in_to - stream->in_from == TF_STREAM_IN;
+    if (result->outcome == TF_TLS_DONE && !full && SSL_has_pending(stream->ssl)) {
+        tf_stream_again(stream);
+    }
+    tf_stream_arm(stream);
+}
+
+static void read_turn(tf_stream *stream)
+{
+    size_t share = TF_STREAM_TURN;
+    tf_tls_result result = {.outcome = TF_TLS_DONE};
+    bool progress = true;
+    while (progress && result.outcome == TF_TLS_DONE && share > 0) {
+        size_t before = share;
+        result = fill(stream, &share);
+        progress = share < before;
+        if (progress) {
+            stream->ops->readable(stream->ctx, stream);
+        }
+        if (stream->state != STREAM_OPEN) {
+            return; /* closed or freed by the owner */
+        }
+    }
+    after_read(stream, &result);
+}
+
+tf_slice tf_stream_in(const tf_stream *stream)
+{
+    return tf_slice_of(stream->in + stream->in_from, stream->in_to - stream->in_from);
+}
+
+void tf_stream_consume(tf_stream *stream, size_t n)
+{
+    size_t waiting = stream->in_to - stream->in_from;
+    TF_ASSERT(n <= waiting);
+    stream->in_from += n;
+    if (waiting == TF_STREAM_IN && n > 0 && stream->state == STREAM_OPEN && !stream->busy) {
+        tf_stream_again(stream); /* reading had stopped */
+        tf_stream_arm(stream);
+    }
+}
+
+/* -- closing ------------------------------------------------------------------------------------------------------- */
+
+static void closing_turn(tf_stream *stream)
+{
+    if (!flush(stream)) {
+        if (stream->write_failed) {
+            tf_stream_finish(stream);
+        }
+        tf_stream_arm(stream);
+        return;
+    }
+    tf_tls_result result = tf_tls_shutdown(&stream->io, stream->ssl);
+    if (result.outcome == TF_TLS_ENDED) {
+        fail(stream, &result);
+        return;
+    }
+    if (result.outcome == TF_TLS_DONE) {
+        (void)shutdown(stream->io.fd, SHUT_WR);
+        stream->state = STREAM_LINGERING;
+    }
+    tf_stream_arm(stream);
+}
+
+static void linger_turn(tf_stream *stream)
+{
+    uint8_t scratch[4096];
+    ssize_t got = 1;
+    for (size_t total = 0; total < TF_STREAM_TURN && got > 0; total += sizeof(scratch)) {
+        got = recv(stream->io.fd, scratch, sizeof(scratch), 0);
+    }
+    if (got == 0) {
+        tf_stream_set_failure(stream, TF_STREAM_CLOSED, 0, "closed");
+        tf_stream_finish(stream);
+    } else if (got < 0 && errno != EAGAIN && errno != EINTR) {
+        tf_stream_set_failure(stream, TF_STREAM_RESET, errno, "the connection broke");
+        tf_stream_finish(stream);
+    }
+}
+
+void tf_stream_close(tf_stream *stream)
+{
+    if (stream->state == STREAM_OPEN && !stream->write_failed) {
+        stream->state = STREAM_CLOSING;
+        tf_stream_set_limit(stream, TF_STREAM_LINGER);
+        tf_stream_arm(stream);
+    } else if (stream->state == STREAM_DIALLING || stream->state == STREAM_SHAKING) {
+        tf_stream_set_failure(stream, TF_STREAM_CLOSED, 0, "closed before it was open");
+        tf_stream_finish(stream);
+    }
+}
+
+/* -- handlers ------------------------------------------------------------------------------------------------------ */
+
+static void write_turn(tf_stream *stream)
+{
+    stream->turn_written = 0;
+    if (flush(stream) && stream->want_write) {
+        stream->ops->writable(stream->ctx, stream);
+    }
+    if (stream->state == STREAM_OPEN && stream->read_needs_write) {
+        read_turn(stream);
+    }
+    tf_stream_arm(stream);
+}
+
+static void handle_readable(tf_stream *stream)
+{
+    switch (stream->state) {
+    case STREAM_SHAKING:
+        tf_stream_shake(stream);
+        return;
+    case STREAM_OPEN:
+        read_turn(stream);
+        return;
+    case STREAM_LINGERING:
+        linger_turn(stream);
+        return;
+    case STREAM_DIALLING:
+    case STREAM_CLOSING:
+    case STREAM_ENDED:
+        return; /* a readiness that was noticed before the state changed */
+    }
+    TF_UNREACHABLE();
+}
+
+static void handle_writable(tf_stream *stream)
+{
+    switch (stream->state) {
+    case STREAM_DIALLING:
+        tf_stream_dial_connected(stream);
+        return;
+    case STREAM_SHAKING:
+        tf_stream_shake(stream);
+        return;
+    case STREAM_OPEN:
+        write_turn(stream);
+        return;
+    case STREAM_CLOSING:
+        closing_turn(stream);
+        return;
+    case STREAM_LINGERING:
+    case STREAM_ENDED:
+        return;
+    }
+    TF_UNREACHABLE();
+}
+
+static void handle_again(tf_stream *stream)
+{
+    switch (stream->state) {
+    case STREAM_DIALLING:
+        tf_stream_dial_next(stream);
+        return;
+    case STREAM_OPEN:
+        read_turn(stream);
+        if (stream->state == STREAM_OPEN && stream->write_failed) {
+            tf_stream_finish(stream);
+        }
+        return;
+    case STREAM_ENDED:
+        report_end(stream);
+        return;
+    case STREAM_SHAKING:
+    case STREAM_CLOSING:
+    case STREAM_LINGERING:
+        return;
+    }
+    TF_UNREACHABLE();
+}
+
+static void handle_limit(tf_stream *stream)
+{
+    switch (stream->state) {
+    case STREAM_DIALLING:
+        tf_stream_attempt_failed(stream, TF_STREAM_TIMEOUT, 0, "no answer in time");
+        return;
+    case STREAM_SHAKING:
+        tf_stream_attempt_failed(stream, TF_STREAM_TIMEOUT, 0, "the TLS handshake was not over in time");
+        return;
+    case STREAM_CLOSING:
+    case STREAM_LINGERING:
+        tf_stream_set_failure(stream, TF_STREAM_TIMEOUT, 0, "the peer did not close in time");
+        tf_stream_finish(stream);
+        return;
+    case STREAM_OPEN:
+    case STREAM_ENDED:
+        return;
+    }
+    TF_UNREACHABLE();
+}
+
+/* Runs a handler; what the owner frees meanwhile is released after it. */
+static void handle(tf_stream *stream, void (*handler)(tf_stream *))
+{
+    stream->busy = true;
+    handler(stream);
+    stream->busy = false;
+    if (stream->freed) {
+        release(stream);
+    }
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd, (void)what;
+    handle(arg, handle_readable);
+}
+
+static void on_writable(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd, (void)what;
+    handle(arg, handle_writable);
+}
+
+static void on_again(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd, (void)what;
+    handle(arg, handle_again);
+}
+
+static void on_limit(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd, (void)what;
+    handle(arg, handle_limit);
+}
+
+/* -- making -------------------------------------------------------------------------------------------------------- */
+
+tf_err tf_stream_new(tf_stream **out, const tf_stream_env *env, const tf_stream_ops *ops, void *ctx)
+{
+    tf_stream *stream = tf_alloc(env->mem, sizeof(*stream));
+    if (stream == NULL) {
+        return TF_ERR_NOMEM;
+    }
+    stream->mem = env->mem;
+    stream->base = env->base;
+    stream->ops = ops;
+    stream->ctx = ctx;
+    stream->io.fd = -1;
+    TF_ASSERT(SSL_CTX_up_ref(env->tls) == 1);
+    stream->tls = env->tls;
+    TF_ASSERT(evtimer_assign(&stream->again, env->base, on_again, stream) == 0);
+    TF_ASSERT(evtimer_assign(&stream->limit, env->base, on_limit, stream) == 0);
+    *out = stream;
+    return TF_OK;
+}
+
+void tf_stream_use_socket(tf_stream *stream, int fd)
+{
+    stream->io = (tf_tls_io){.fd = fd};
+    TF_ASSERT(event_assign(&stream->readable, stream->base, fd, EV_READ | EV_PERSIST, on_readable, stream) == 0);
+    TF_ASSERT(event_assign(&stream->writable, stream->base, fd, EV_WRITE | EV_PERSIST, on_writable, stream) == 0);
+}
+
+void tf_stream_begin(tf_stream *stream)
+{
+    stream->in = tf_alloc(stream->mem, TF_STREAM_IN);
+    stream->out = tf_alloc(stream->mem, TF_STREAM_RECORD);
+    if (stream->in == NULL || stream->out == NULL) {
+        tf_stream_set_failure(stream, TF_STREAM_INTERNAL, ENOMEM, "buffers");
+        tf_stream_finish(stream);
+        return;
+    }
+    tf_free(stream->mem, stream->dial, sizeof(*stream->dial));
+    stream->dial = NULL;
+    (void)event_del(&stream->limit);
+    stream->read_needs_write = false;
+    stream->has_opened = true;
+    stream->state = STREAM_OPEN;
+    stream->ops->opened(stream->ctx, stream);
+    if (stream->state == STREAM_OPEN) {
+        read_turn(stream); /* the peer's first bytes may have come with the end of its handshake */
+    }
+}
+
+/* -- looking at it ------------------------------------------------------------------------------------------------- */
+
+void tf_stream_set_owner(tf_stream *stream, const tf_stream_ops *ops, void *ctx)
+{
+    stream->ops = ops;
+    stream->ctx = ctx;
+}
+
+bool tf_stream_is_open(const tf_stream *stream)
+{
+    return stream->state == STREAM_OPEN;
+}
+
+tf_err tf_stream_peer_id(const tf_stream *stream, tf_node_id *out)
+{
+    return stream->has_opened && stream->ssl != NULL ? tf_identity_peer_id(stream->ssl, out) : TF_ERR_PEER_AUTH;
+}
+
+struct ssl_st *tf_stream_ssl(tf_stream *stream)
+{
+    return stream->ssl;
+}
+
+const tf_address *tf_stream_local(const tf_stream *stream)
+{
+    return &stream->local;
+}
+
+const tf_address *tf_stream_remote(const tf_stream *stream)
+{
+    return &stream->remote;
+}
+
+tf_time tf_stream_rtt(const tf_stream *stream)
+{
+    struct tcp_info info = {.tcpi_rtt = 0};
+    socklen_t len = sizeof(info);
+    if (stream->io.fd < 0 || getsockopt(stream->io.fd, IPPROTO_TCP, TCP_INFO, &info, &len) != 0) {
+        return 0;
+    }
+    return info.tcpi_rtt;
+}
+
+void tf_stream_get_stats(const tf_stream *stream, tf_stream_stats *out)
+{
+    *out = stream->stats;
+}

@@ -1,0 +1,101 @@
+/* The inside of a stream, shared by its beginning (stream_dial.c) and its life (stream.c). For these two only. */
+#ifndef TF_PATHS_STREAM_INTERNAL_H
+#define TF_PATHS_STREAM_INTERNAL_H
+
+#include <event2/event.h>
+#include <event2/event_struct.h>
+#include <openssl/ssl.h>
+
+#include "paths/stream.h"
+#include "paths/tls_io.h"
+
+typedef enum stream_state {
+    STREAM_DIALLING,  /* TCP is being connected, or the next address waits for its turn */
+    STREAM_SHAKING,   /* TLS handshake */
+    STREAM_OPEN,      /* bytes flow */
+    STREAM_CLOSING,   /* the last bytes and the closing alert go out */
+    STREAM_LINGERING, /* the peer's end is awaited */
+    STREAM_ENDED      /* `ended` is due or was called */
+} stream_state;
+
+typedef struct stream_failure {
+    tf_stream_reason reason;
+    int system_error;
+    char text[TF_STREAM_TEXT_MAX];
+} stream_failure;
+
+/* Where a dialler goes, until it has got there. */
+typedef struct stream_dial {
+    tf_address addresses[TF_STREAM_ADDRESSES_MAX];
+    size_t count;
+    size_t next; /* of those not tried yet */
+    bool pinned;
+    tf_node_id pin;
+    tf_bind bind;
+    tf_time deadline;
+    bool failed; /* `failure` of the stream is that of the address which got furthest */
+} stream_dial;
+
+struct tf_stream {
+    const tf_mem *mem;
+    struct event_base *base;
+    SSL_CTX *tls;
+    const tf_stream_ops *ops;
+    void *ctx;
+    stream_state state;
+    bool busy;  /* inside one of its handlers: the memory is released after that */
+    bool freed; /* by the owner */
+    bool has_opened;
+    stream_dial *dial; /* NULL: accepted, or open */
+
+    SSL *ssl;
+    tf_tls_io io; /* io.fd is -1 while there is no socket */
+    struct event readable;
+    struct event writable;
+    struct event again; /* a turn of the loop later: input that TLS holds, a verdict that is due, the next address */
+    struct event limit;
+
+    uint8_t *in; /* TF_STREAM_IN, as long as it is open */
+    size_t in_from;
+    size_t in_to;
+    uint8_t *out; /* TF_STREAM_RECORD: the rest of a record that the socket did not take */
+    size_t out_from;
+    size_t out_to;
+    size_t turn_written;
+    bool want_write;
+    bool write_needs_read; /* TLS goes on writing after it has read, and the other way round */
+    bool read_needs_write;
+    bool write_failed; /* as `failure` says; what can still be read comes first */
+
+    stream_failure failure;
+    tf_address local;
+    tf_address remote;
+    tf_stream_stats stats;
+};
+
+/* Which readiness matters now, by the state. */
+void tf_stream_arm(tf_stream *stream);
+/* Goes on in the next turn of the loop. */
+void tf_stream_again(tf_stream *stream);
+void tf_stream_set_limit(tf_stream *stream, tf_time delay);
+void tf_stream_set_failure(tf_stream *stream, tf_stream_reason reason, int system_error, const char *text);
+/* The end: `ended` will be called with what _set_failure said. */
+void tf_stream_finish(tf_stream *stream);
+/* The handshake is over. */
+void tf_stream_begin(tf_stream *stream);
+/* Ends TLS and TCP as politely as is possible without waiting. */
+void tf_stream_drop_socket(tf_stream *stream);
+/* A stream without a socket; its memory goes with tf_stream_free. */
+TF_MUST_CHECK tf_err tf_stream_new(tf_stream **out, const tf_stream_env *env, const tf_stream_ops *ops, void *ctx);
+/* Makes events of the socket fd. */
+void tf_stream_use_socket(tf_stream *stream, int fd);
+
+/* -- stream_dial.c ------------------------------------------------------------------------------------------------- */
+
+void tf_stream_dial_next(tf_stream *stream);
+void tf_stream_dial_connected(tf_stream *stream);
+void tf_stream_shake(tf_stream *stream);
+/* This attempt is over: the next address, or the end. */
+void tf_stream_attempt_failed(tf_stream *stream, tf_stream_reason reason, int system_error, const char *text);
+
+#endif
