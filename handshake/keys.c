@@ -44,6 +44,7 @@ typedef struct receiver {
     uint64_t phase;             /* of current */
     uint64_t current_lowest;    /* lowest number opened under current; UINT64_MAX: none */
     uint64_t before_next;       /* above every number opened under a phase before current */
+    uint64_t previous_from;     /* above every number opened under a phase before previous */
     tf_time previous_until;     /* TF_NEVER: previous holds no key */
     tf_replay replay;
 } receiver;
@@ -279,6 +280,7 @@ static void receive_advance(tf_keys *keys, tf_time now)
     receive->next = oldest;
     receive->phase++;
     receive->current_lowest = UINT64_MAX;
+    receive->previous_from = receive->before_next;
     receive->before_next = tf_replay_next(&receive->replay);
     receive->previous_until = tf_time_add(now, keys->grace);
     if (aead_ratchet(&receive->next, keys->key_len, receive->secret) != TF_OK) {
@@ -458,7 +460,9 @@ static const aead *key_for(const receiver *receive, phase_step step, uint64_t pn
     case STEP_NEXT:
         return pn >= tf_replay_next(&receive->replay) ? &receive->next : NULL;
     case STEP_PREVIOUS:
-        return receive->previous_until != TF_NEVER && pn < receive->current_lowest ? &receive->previous : NULL;
+        return receive->previous_until != TF_NEVER && pn >= receive->previous_from && pn < receive->current_lowest
+                   ? &receive->previous
+                   : NULL;
     case STEP_FAR:
         return NULL;
     }
