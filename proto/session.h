@@ -53,14 +53,25 @@ typedef struct tf_mention {
 
 /* -- inbound ------------------------------------------------------------------------------------------------------- */
 
-/* PEER_*: nothing was applied; the connection must end with tf_close_from_err. NOMEM likewise (INTERNAL). message must
- * stay valid until tf_session_done. */
+/* PEER_*: nothing was applied; the connection must end with tf_close_from_err. NOMEM likewise (INTERNAL). CLOSED: after
+ * tf_session_end. message must stay valid until tf_session_done. */
 TF_MUST_CHECK tf_err tf_session_recv(tf_session *s, tf_time now, tf_slice message);
+
+/* What the last PEER_SEQ (D1), PEER_ACK, PEER_REF, PEER_STATE of recv was about, for the CLOSE reason and the log. */
+typedef struct tf_session_fault {
+    uint64_t expected; /* SEQ: the number that was due; ACK: the most that can be processed; else 0 */
+    uint64_t got;      /* SEQ: the number that came; ACK: what the ack-deltas add up to (at most 2^64 - 1); else the ref */
+} tf_session_fault;
+
+tf_session_fault tf_session_get_fault(const tf_session *s);
 
 typedef enum tf_session_event_type {
     TF_SESSION_DELIVER,  /* a message for one of our objects (or for one that a promise of ours was resolved to, D8) */
     TF_SESSION_RESOLVED, /* a promise decided by the peer was resolved (also by tf_session_end: rejection `disconnected`) */
-    TF_SESSION_DROPPED   /* the peer no longer refers to this export of ours (D5), or the session ended (D14) */
+    TF_SESSION_MENTIONED, /* a rejection with which this session answered (D8) names a promise of ours, under a fresh ref:
+                             resolve it (again). Only for those who put promises into rejections */
+    TF_SESSION_DROPPED    /* nothing of this session refers to that local id of ours any more: the peer dropped it (D5) or
+                             acked its resolution (D10), nothing held mentions it; or the session ended (D14) */
 } tf_session_event_type;
 
 typedef struct tf_session_event {
@@ -79,7 +90,10 @@ typedef struct tf_session_event {
     tf_slice data;
 } tf_session_event;
 
-/* Slices and refs point into the message and the session: valid until the next call of next_event or done. A DELIVER to
+/* All events of a turn must be taken before done. A RESOLVED may come for a promise that only a held delivery mentions, so
+ * before the DELIVER that shows it: whoever cares keeps it until DROPPED comes for it. A mention of a promise of ours that
+ * we resolved already is normal until DROPPED comes for it (D8).
+ * Slices and refs point into the message and the session: valid until the next call of next_event or done. A DELIVER to
  * a promise of ours that is not resolved yet is held inside (bounded by TF_HELD_*; beyond: rejected `overloaded`) and
  * comes as an event of a later turn, in order, once the promise is resolved: to the object, or answered from inside with
  * `cannot_send_to_data` or the rejection. */
@@ -103,8 +117,10 @@ typedef struct tf_delivery {
 } tf_delivery;
 
 /* Sends a message. *result: the promise for its answer, decided by the peer (TF_LOCAL_NONE when not wanted); a
- * TF_SESSION_RESOLVED event comes for it. LIMIT_* (the peer's limits), USAGE (target unknown to this session: dropped,
- * or resolved) or NOMEM: nothing was sent or changed. */
+ * TF_SESSION_RESOLVED event comes for it. LIMIT_* (the peer's limits; a promise counts until the turn of its resolution
+ * is done), USAGE (target unknown to this session: dropped, or resolved; or a method that is none), AGAIN (the out queue is
+ * beyond TF_OUT_QUEUE_*: later) or NOMEM: nothing was sent or changed. A mention of a promise that was resolved already
+ * goes under a fresh ref, which is then ours to resolve again (D8). */
 TF_MUST_CHECK tf_err tf_session_deliver(tf_session *s, tf_time now, const tf_delivery *delivery, tf_local *result);
 
 typedef struct tf_answer {
@@ -116,17 +132,20 @@ typedef struct tf_answer {
     size_t ref_count;
 } tf_answer;
 
-/* Resolves and retires promises in one message (D7). One that the peer has dropped is skipped. LIMIT_BYTES, USAGE (not
- * ours to decide), NOMEM: nothing changed. */
+/* Resolves and retires promises in one message (D7). The answers may mention each other's promises, cycles included; one
+ * that the peer does not know is resolved if another answer mentions it, and else only releases what is held for it: so
+ * one that the peer has dropped is skipped. LIMIT_* (too much for one message: give them singly, those that mention before
+ * those that are mentioned; or beyond the peer's limits), USAGE (decided by the peer, twice, or to a promise), NOMEM:
+ * nothing changed. */
 TF_MUST_CHECK tf_err tf_session_resolve(tf_session *s, tf_time now, const tf_answer *answers, size_t count);
 
-/* Counts of the application on what this session imports. An import that has none at the end of the turn that mentioned
+/* Counts of the application on what this session imports (any other id is ignored). An import that has none at the end of the turn that mentioned
  * it, or at the release of its last one, is dropped (D5, D6). A released promise is dropped too: its RESOLVED event does
  * not come. deliver with want_result holds the result once for the caller; RESOLVED gives that back. */
 void tf_session_hold(tf_session *s, tf_local import);
 void tf_session_release(tf_session *s, tf_time now, tf_local import);
 
-/* The oldest encoded message not yet taken; false when there is none. Valid until pop_out. */
+/* The oldest encoded message not yet taken; false when there is none. Valid until the next call that changes s. */
 bool tf_session_peek_out(const tf_session *s, tf_slice *out);
 void tf_session_pop_out(tf_session *s);
 /* What waits there, for back-pressure: the caller stops offering optional traffic beyond TF_OUT_QUEUE_*. */
@@ -145,8 +164,8 @@ typedef struct tf_session_stats {
     uint64_t sent;               /* messages encoded */
     uint64_t received;           /* messages processed */
     uint64_t peer_processed;     /* how many of ours the peer has processed */
-    size_t imports;              /* c-list entries by origin and kind */
-    size_t exports;
+    size_t imports;              /* objects of the peer, its root included */
+    size_t exports;              /* objects of ours that the peer knows, the root included */
     size_t promises_ours;        /* that we decide, unresolved */
     size_t promises_theirs;      /* that the peer decides, unresolved */
     size_t retirements;          /* entries of the retirement table (D10) */
