@@ -10,6 +10,7 @@
 #ifndef TF_NODE_CLIENT_H
 #define TF_NODE_CLIENT_H
 
+#include "node/calls.h"
 #include "node/hub.h"
 
 typedef struct tf_client tf_client;
@@ -49,13 +50,6 @@ typedef struct tf_send {
 /* Takes a send; the answer comes as TF_CLIENT_ACK or TF_CLIENT_REFUSED. TF_ERR_AGAIN: the queue is full, wait for
  * TF_CLIENT_ROOM; USAGE: bad client id; LIMIT_BYTES: larger than TF_BODY_MAX; CLOSED: the channel was refused; NOMEM. */
 TF_MUST_CHECK tf_err tf_client_send(tf_client *client, tf_time now, size_t channel, const tf_send *send);
-
-typedef enum tf_from_kind { TF_FROM_NEW, TF_FROM_FIRST, TF_FROM_SEQ, TF_FROM_TIME } tf_from_kind;
-
-typedef struct tf_from {
-    tf_from_kind kind;
-    uint64_t value; /* SEQ: the first wanted (from 1); TIME: milliseconds since 1970 UTC */
-} tf_from;
 
 /* One subscription per channel handle. echo: our own sends come back, too (S8). TF_ERR_USAGE: there is one already. */
 TF_MUST_CHECK tf_err tf_client_subscribe(tf_client *client, tf_time now, size_t channel, tf_from from, bool echo);

@@ -73,7 +73,7 @@ typedef struct tf_hub_event {
     tf_conn *conn;
     tf_err err;
     tf_close_code code;
-    const char *text; /* static */
+    const char *text; /* for people, as in the CLOSE; valid until the conn is freed */
 } tf_hub_event;
 
 bool tf_hub_next_event(tf_hub *hub, tf_hub_event *out);

@@ -1,0 +1,96 @@
+#include "node/channel.h"
+
+#include <xxhash.h>
+
+void tf_channels_init(tf_channels *channels, const tf_mem *mem, uint64_t hash_key, size_t max)
+{
+    *channels = (tf_channels){.mem = mem, .hash_key = hash_key, .max = max};
+    tf_map_init(&channels->by_name, mem, hash_key);
+}
+
+void tf_channels_clear(tf_channels *channels)
+{
+    TF_ASSERT(channels->count == 0);
+    tf_map_clear(&channels->by_name);
+}
+
+static uint64_t hash_name(const tf_channels *channels, tf_slice name)
+{
+    return XXH3_64bits_withSeed(name.data, name.len, channels->hash_key);
+}
+
+static tf_channel *first_of(const tf_channels *channels, uint64_t hash)
+{
+    uint64_t value = 0;
+    return tf_map_get(&channels->by_name, hash, &value) ? (tf_channel *)(uintptr_t)value : NULL;
+}
+
+tf_channel *tf_channels_find(const tf_channels *channels, tf_slice name)
+{
+    tf_channel *channel = first_of(channels, hash_name(channels, name));
+    while (channel != NULL && !tf_slice_eq(tf_channel_name(channel), name)) {
+        channel = channel->same_hash;
+    }
+    return channel;
+}
+
+tf_err tf_channels_add(tf_channels *channels, tf_slice name, tf_local local, tf_channel **out)
+{
+    uint64_t hash = hash_name(channels, name);
+    TF_ASSERT(name.len <= TF_CHANNEL_NAME_MAX && tf_channels_find(channels, name) == NULL);
+    if (channels->count >= channels->max) {
+        return TF_ERR_LIMIT_ITEMS;
+    }
+    tf_channel *channel = tf_alloc(channels->mem, sizeof(*channel));
+    if (channel == NULL) {
+        return TF_ERR_NOMEM;
+    }
+    *channel = (tf_channel){.object = {TF_OBJECT_CHANNEL, local}, .name_len = name.len};
+    memcpy(channel->name, name.data, name.len);
+    tf_list_init(&channel->live);
+    channel->same_hash = first_of(channels, hash);
+    tf_err err = tf_map_put(&channels->by_name, hash, (uintptr_t)channel);
+    if (err != TF_OK) {
+        tf_free(channels->mem, channel, sizeof(*channel));
+        return err;
+    }
+    channels->count++;
+    *out = channel;
+    return TF_OK;
+}
+
+void tf_channels_remove(tf_channels *channels, tf_channel *channel)
+{
+    uint64_t hash = hash_name(channels, tf_channel_name(channel));
+    tf_channel *before = first_of(channels, hash);
+    if (before == channel && channel->same_hash == NULL) {
+        (void)tf_map_remove(&channels->by_name, hash);
+    } else if (before == channel) {
+        tf_err err = tf_map_put(&channels->by_name, hash, (uintptr_t)channel->same_hash);
+        TF_ASSERT(err == TF_OK); /* replaces */
+    } else {
+        while (before->same_hash != channel) {
+            before = before->same_hash;
+        }
+        before->same_hash = channel->same_hash;
+    }
+    channels->count--;
+    tf_free(channels->mem, channel, sizeof(*channel));
+}
+
+tf_slice tf_channel_name(const tf_channel *channel)
+{
+    return tf_slice_of(channel->name, channel->name_len);
+}
+
+void tf_channel_load(tf_channel *channel, const tf_store_channel *stored)
+{
+    channel->stored = true;
+    channel->number = stored->number;
+    channel->epoch = stored->epoch;
+    channel->head = stored->head;
+    channel->timestamp_ms = stored->timestamp_ms;
+    channel->closed = stored->closed;
+    channel->given = stored->head;
+    channel->given_ms = stored->timestamp_ms;
+}

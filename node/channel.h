@@ -1,0 +1,66 @@
+/* The channels that a hub has in memory: those that somebody has open, is subscribed to, or writes to just now. By name,
+ * bounded. What is stored in them is the store's business. Pure. Part of the hub. */
+#ifndef TF_NODE_CHANNEL_H
+#define TF_NODE_CHANNEL_H
+
+#include "node/list.h"
+#include "node/store/store.h"
+#include "proto/map.h"
+#include "proto/ref.h"
+
+/* What a local id of this node stands for. First member of the structs that have one. */
+typedef enum tf_object_kind {
+    TF_OBJECT_ROOT,
+    TF_OBJECT_CHANNEL,
+    TF_OBJECT_SUBSCRIPTION,
+    TF_OBJECT_SINK /* of a client of ours */
+} tf_object_kind;
+
+typedef struct tf_object {
+    tf_object_kind kind;
+    tf_local local;
+} tf_object;
+
+typedef struct tf_channel {
+    tf_object object;
+    struct tf_channel *same_hash;
+    bool stored;  /* false: its creation is being committed */
+    uint64_t number;
+    uint64_t epoch;
+    uint64_t head; /* of what is committed */
+    int64_t timestamp_ms;
+    bool closed;
+    uint64_t given; /* the last seq given to a message: head, or more while a group is with the store */
+    int64_t given_ms;
+    bool closing; /* the group with the store closes it */
+    bool refused; /* marked while a group is completed */
+    struct tf_pending *change; /* its creation or its end, while it waits for its commit */
+    size_t uses;  /* connections that have it open, subscriptions, changes that wait */
+    tf_list live; /* subscriptions that get what is committed at once */
+    size_t name_len;
+    uint8_t name[TF_CHANNEL_NAME_MAX];
+} tf_channel;
+
+typedef struct tf_channels {
+    const tf_mem *mem;
+    uint64_t hash_key;
+    size_t max;
+    size_t count;
+    tf_map by_name; /* hash -> tf_channel, chained by same_hash */
+} tf_channels;
+
+void tf_channels_init(tf_channels *channels, const tf_mem *mem, uint64_t hash_key, size_t max);
+/* All were removed. */
+void tf_channels_clear(tf_channels *channels);
+
+/* NULL when it is not in memory. */
+tf_channel *tf_channels_find(const tf_channels *channels, tf_slice name);
+/* A new one, not stored yet, unused. TF_ERR_LIMIT_ITEMS, NOMEM. */
+TF_MUST_CHECK tf_err tf_channels_add(tf_channels *channels, tf_slice name, tf_local local, tf_channel **out);
+void tf_channels_remove(tf_channels *channels, tf_channel *channel);
+
+tf_slice tf_channel_name(const tf_channel *channel);
+/* Takes what the store knows of it. */
+void tf_channel_load(tf_channel *channel, const tf_store_channel *stored);
+
+#endif

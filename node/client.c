@@ -1,0 +1,356 @@
+#include "node/client.h"
+
+#include "node/client_internal.h"
+#include "node/name.h"
+
+#define QUEUE_ITEMS 4096u
+#define QUEUE_BYTES (16u * 1024u * 1024u)
+
+/* -- life ---------------------------------------------------------------------------------------------------------- */
+
+tf_err tf_client_new(tf_client **out, tf_hub *hub, const tf_client_config *config)
+{
+    tf_client *client = tf_alloc(hub->config.mem, sizeof(*client));
+    if (client == NULL) {
+        return TF_ERR_NOMEM;
+    }
+    *client = (tf_client){.config = *config, .hub = hub, .wake_at = TF_NEVER};
+    if (config->queue_items == 0) {
+        client->config.queue_items = QUEUE_ITEMS;
+    }
+    if (config->queue_bytes == 0) {
+        client->config.queue_bytes = QUEUE_BYTES;
+    }
+    tf_map_init(&client->requests, hub->config.mem, hub->hash_key);
+    tf_map_init(&client->ids, hub->config.mem, hub->hash_key);
+    tf_list_init(&client->active);
+    tf_list_init(&client->events);
+    tf_list_append(&hub->clients, &client->in_clients);
+    *out = client;
+    return TF_OK;
+}
+
+static void free_current(tf_client *client)
+{
+    if (client->current != NULL) {
+        tf_free(client->hub->config.mem, client->current, client->current->size);
+        client->current = NULL;
+    }
+}
+
+static void free_channel(tf_client *client, tf_client_channel *channel)
+{
+    tf_client_sends_clear(channel);
+    tf_list_remove(&channel->in_active);
+    (void)tf_map_remove(&client->hub->objects, channel->sink.local);
+    tf_free(client->hub->config.mem, channel, sizeof(*channel));
+}
+
+void tf_client_free(tf_client *client)
+{
+    if (client == NULL) {
+        return;
+    }
+    const tf_mem *mem = client->hub->config.mem;
+    tf_list_node *node = NULL;
+    tf_client_unbind(client, client->hub->now);
+    free_current(client);
+    while ((node = tf_list_first(&client->events)) != NULL) {
+        tf_note *note = TF_CONTAINER(node, tf_note, in_events);
+        tf_list_remove(node);
+        tf_free(mem, note, note->size);
+    }
+    for (size_t i = 0; i < client->channel_count; i++) {
+        free_channel(client, client->channels[i]);
+    }
+    tf_free(mem, client->channels, client->channel_capacity * sizeof(tf_client_channel *));
+    tf_map_clear(&client->requests);
+    tf_map_clear(&client->ids);
+    tf_list_remove(&client->in_clients);
+    tf_free(mem, client, sizeof(*client));
+}
+
+/* -- binding ------------------------------------------------------------------------------------------------------- */
+
+void tf_client_bind(tf_client *client, tf_time now, tf_conn *conn)
+{
+    TF_ASSERT(client->conn == NULL && conn->client == NULL && conn->hub == client->hub && now >= client->hub->now);
+    client->conn = conn;
+    conn->client = client;
+    client->stats.sessions++;
+    for (size_t i = 0; i < client->channel_count; i++) {
+        tf_client_activate(client->channels[i]);
+    }
+    tf_hub_wake(conn);
+}
+
+static void unbind_channel(tf_client_channel *channel)
+{
+    if (channel->open != TF_OPEN_REFUSED) {
+        channel->open = TF_OPEN_NONE;
+    }
+    channel->remote = TF_LOCAL_NONE;
+    channel->retry_at = TF_NEVER;
+    channel->waiting = false;
+    channel->close_requested = false;
+    channel->subscription = TF_LOCAL_NONE;
+    if (channel->sub == TF_SUB_REQUESTED || channel->sub == TF_SUB_LIVE) {
+        channel->sub = TF_SUB_WANTED;
+    } else if (channel->sub == TF_SUB_ENDING) {
+        channel->sub = TF_SUB_NONE;
+    }
+    tf_client_sends_reset(channel);
+}
+
+void tf_client_unbind(tf_client *client, tf_time now)
+{
+    if (client->conn == NULL) {
+        return;
+    }
+    TF_ASSERT(now >= client->hub->now);
+    client->conn->client = NULL;
+    client->conn = NULL;
+    tf_map_clear(&client->requests);
+    for (size_t i = 0; i < client->channel_count; i++) {
+        unbind_channel(client->channels[i]);
+    }
+    TF_ASSERT(client->in_flight == 0);
+}
+
+bool tf_client_is_bound(const tf_client *client)
+{
+    return client->conn != NULL;
+}
+
+/* -- channels ------------------------------------------------------------------------------------------------------ */
+
+static bool grow(tf_client *client)
+{
+    const tf_mem *mem = client->hub->config.mem;
+    if (client->channel_count < client->channel_capacity) {
+        return true;
+    }
+    size_t capacity = client->channel_capacity == 0 ? 4 : client->channel_capacity * 2;
+    tf_client_channel **channels = tf_alloc(mem, capacity * sizeof(*channels));
+    if (channels == NULL) {
+        return false;
+    }
+    if (client->channel_count > 0) {
+        memcpy(channels, client->channels, client->channel_count * sizeof(*channels));
+    }
+    tf_free(mem, client->channels, client->channel_capacity * sizeof(*channels));
+    client->channels = channels;
+    client->channel_capacity = capacity;
+    return true;
+}
+
+static tf_err make_channel(tf_client *client, tf_slice name)
+{
+    tf_hub *hub = client->hub;
+    tf_client_channel *channel = grow(client) ? tf_alloc(hub->config.mem, sizeof(*channel)) : NULL;
+    if (channel == NULL) {
+        return TF_ERR_NOMEM;
+    }
+    *channel = (tf_client_channel){.sink = {TF_OBJECT_SINK, tf_local_next(hub->config.ids)},
+                                   .client = client,
+                                   .index = client->channel_count,
+                                   .retry_at = TF_NEVER,
+                                   .resend_at = TF_NEVER,
+                                   .window = UINT32_MAX,
+                                   .open_request = {TF_REQUEST_OPEN, channel},
+                                   .subscribe_request = {TF_REQUEST_SUBSCRIBE, channel},
+                                   .close_request = {TF_REQUEST_CLOSE, channel},
+                                   .name_len = name.len};
+    memcpy(channel->name, name.data, name.len);
+    tf_list_init(&channel->sends);
+    channel->cursor = &channel->sends.head;
+    if (tf_map_put(&hub->objects, channel->sink.local, (uintptr_t)&channel->sink) != TF_OK) {
+        tf_free(hub->config.mem, channel, sizeof(*channel));
+        return TF_ERR_NOMEM;
+    }
+    client->channels[client->channel_count++] = channel;
+    tf_client_activate(channel);
+    return TF_OK;
+}
+
+tf_err tf_client_open(tf_client *client, tf_time now, tf_slice name, size_t *channel)
+{
+    TF_ASSERT(now >= client->hub->now);
+    if (!tf_channel_name_is_valid(name)) {
+        return TF_ERR_USAGE;
+    }
+    for (size_t i = 0; i < client->channel_count; i++) {
+        if (tf_slice_eq(tf_client_channel_name(client, i), name)) {
+            *channel = i;
+            return TF_OK;
+        }
+    }
+    if (client->channel_count >= TF_CLIENT_CHANNELS_MAX) {
+        return TF_ERR_LIMIT_ITEMS;
+    }
+    tf_err err = make_channel(client, name);
+    if (err == TF_OK) {
+        *channel = client->channel_count - 1;
+    }
+    return err;
+}
+
+tf_slice tf_client_channel_name(const tf_client *client, size_t channel)
+{
+    TF_ASSERT(channel < client->channel_count);
+    return tf_slice_of(client->channels[channel]->name, client->channels[channel]->name_len);
+}
+
+tf_err tf_client_close_channel(tf_client *client, tf_time now, size_t channel)
+{
+    TF_ASSERT(channel < client->channel_count && now >= client->hub->now);
+    tf_client_channel *ch = client->channels[channel];
+    if (ch->open == TF_OPEN_REFUSED) {
+        return TF_ERR_CLOSED;
+    }
+    ch->close_wanted = true;
+    tf_client_activate(ch);
+    return TF_OK;
+}
+
+void tf_client_activate(tf_client_channel *channel)
+{
+    tf_client *client = channel->client;
+    if (!tf_list_has(&channel->in_active)) {
+        tf_list_append(&client->active, &channel->in_active);
+    }
+    if (client->conn != NULL) {
+        tf_hub_wake(client->conn);
+    }
+}
+
+void tf_client_wake_at(tf_client *client, tf_time when)
+{
+    client->wake_at = tf_time_min(client->wake_at, when);
+}
+
+/* -- events -------------------------------------------------------------------------------------------------------- */
+
+tf_note *tf_client_note(const tf_client_channel *channel, tf_client_event_type type, size_t bytes)
+{
+    tf_note *note = tf_alloc(channel->client->hub->config.mem, sizeof(*note) + bytes);
+    if (note != NULL) {
+        *note = (tf_note){.event = {.type = type, .channel = channel->index}, .size = sizeof(*note) + bytes};
+    }
+    return note;
+}
+
+void tf_client_queue(tf_client *client, tf_note *note)
+{
+    if (note->event.type == TF_CLIENT_ACTIVITY) {
+        client->event_bytes += note->size;
+    }
+    tf_list_append(&client->events, &note->in_events);
+}
+
+tf_slice tf_client_keep(uint8_t **at, tf_slice bytes)
+{
+    tf_slice kept = tf_slice_of(*at, bytes.len);
+    if (bytes.len > 0) {
+        memcpy(*at, bytes.data, bytes.len);
+    }
+    *at += bytes.len;
+    return kept;
+}
+
+tf_err tf_client_note_refusal(const tf_client_channel *channel, tf_client_event_type type,
+                              const tf_result_refusal *refusal, tf_note **out)
+{
+    tf_note *note = tf_client_note(channel, type, refusal->code.len + refusal->message.len + refusal->client_id.len);
+    if (note == NULL) {
+        return TF_ERR_NOMEM;
+    }
+    uint8_t *at = (uint8_t *)(note + 1);
+    note->event.code = tf_client_keep(&at, refusal->code);
+    note->event.message = tf_client_keep(&at, refusal->message);
+    note->event.client_id = tf_client_keep(&at, refusal->client_id);
+    note->event.retryable = refusal->retryable;
+    note->event.retry_after_ms = refusal->retry_after_ms;
+    *out = note;
+    return TF_OK;
+}
+
+bool tf_client_is_full(const tf_client *client)
+{
+    return client->event_bytes > TF_CLIENT_EVENT_BYTES;
+}
+
+/* The send has its answer, and the application has it now. */
+static void give_back(tf_client *client, const tf_note *note)
+{
+    client->queued_items--;
+    client->queued_bytes -= note->weight;
+    bool has_room = client->queued_items <= client->config.queue_items / 2 &&
+                    client->queued_bytes <= client->config.queue_bytes / 2;
+    if (client->wants_room && has_room) {
+        client->wants_room = false;
+        client->has_room_event = true;
+    }
+}
+
+bool tf_client_next_event(tf_client *client, tf_client_event *out)
+{
+    free_current(client);
+    if (client->has_room_event) {
+        client->has_room_event = false;
+        *out = (tf_client_event){.type = TF_CLIENT_ROOM};
+        return true;
+    }
+    tf_list_node *node = tf_list_first(&client->events);
+    if (node == NULL) {
+        return false;
+    }
+    tf_note *note = TF_CONTAINER(node, tf_note, in_events);
+    tf_list_remove(node);
+    client->current = note;
+    if (note->event.type == TF_CLIENT_ACTIVITY) {
+        client->event_bytes -= note->size;
+        if (client->conn != NULL && !tf_client_is_full(client)) {
+            tf_hub_wake(client->conn);
+        }
+    }
+    if (note->event.type == TF_CLIENT_ACK || note->event.type == TF_CLIENT_REFUSED) {
+        give_back(client, note);
+    }
+    *out = note->event;
+    return true;
+}
+
+/* -- what it tells ------------------------------------------------------------------------------------------------- */
+
+bool tf_client_has_room(const tf_client *client)
+{
+    return client->queued_items < client->config.queue_items && client->queued_bytes < client->config.queue_bytes;
+}
+
+bool tf_client_has_unacked(const tf_client *client)
+{
+    return client->queued_items > 0;
+}
+
+uint32_t tf_client_window(const tf_client *client)
+{
+    if (client->conn == NULL) {
+        return 0;
+    }
+    uint32_t announced = client->conn->config.peer_max_in_flight;
+    uint32_t wanted = client->config.max_in_flight;
+    return wanted == 0 || wanted > announced ? announced : wanted;
+}
+
+size_t tf_client_in_flight(const tf_client *client)
+{
+    return client->in_flight;
+}
+
+void tf_client_get_stats(const tf_client *client, tf_client_stats *out)
+{
+    *out = client->stats;
+    out->queued_items = client->queued_items;
+    out->queued_bytes = client->queued_bytes;
+}

@@ -1,0 +1,214 @@
+/* The subscription of one channel: one integer, `next`, decides what is new (P2). */
+#include "node/client_internal.h"
+
+tf_err tf_client_subscribe(tf_client *client, tf_time now, size_t channel, tf_from from, bool echo)
+{
+    TF_ASSERT(channel < client->channel_count && now >= client->hub->now);
+    tf_client_channel *ch = client->channels[channel];
+    if (ch->sub != TF_SUB_NONE || (from.kind == TF_FROM_SEQ && from.value == 0)) {
+        return TF_ERR_USAGE;
+    }
+    if (ch->open == TF_OPEN_REFUSED) {
+        return TF_ERR_CLOSED;
+    }
+    ch->sub = TF_SUB_WANTED;
+    ch->from = from;
+    ch->echo = echo;
+    ch->next = 0;
+    tf_client_activate(ch);
+    return TF_OK;
+}
+
+void tf_client_unsubscribe(tf_client *client, tf_time now, size_t channel)
+{
+    TF_ASSERT(channel < client->channel_count && now >= client->hub->now);
+    tf_client_channel *ch = client->channels[channel];
+    switch (ch->sub) {
+    case TF_SUB_NONE:
+    case TF_SUB_ENDING:
+        return;
+    case TF_SUB_WANTED:
+        ch->sub = TF_SUB_NONE;
+        return;
+    case TF_SUB_REQUESTED:
+        ch->sub = TF_SUB_ENDING;
+        return;
+    case TF_SUB_LIVE:
+        ch->sub = TF_SUB_NONE;
+        tf_session_release(client->conn->session, client->hub->now, ch->subscription);
+        ch->subscription = TF_LOCAL_NONE;
+        tf_hub_wake(client->conn);
+        return;
+    }
+    TF_UNREACHABLE();
+}
+
+tf_err tf_client_sub_request(tf_client_channel *channel)
+{
+    uint8_t bytes[TF_RESULT_SMALL_MAX];
+    tf_writer w;
+    tf_args_subscribe args = {.from = channel->from, .echo = channel->echo};
+    if (channel->next != 0) { /* it goes on where it was */
+        args.from = (tf_from){TF_FROM_SEQ, channel->next};
+        args.has_epoch = true;
+        args.epoch = channel->epoch;
+    }
+    tf_wr_init(&w, bytes, sizeof(bytes));
+    tf_args_subscribe_write(&w, &args);
+    TF_ASSERT(tf_wr_ok(&w));
+    tf_mention sink = {channel->sink.local, TF_REF_OBJECT};
+    tf_delivery delivery = {.target = channel->remote,
+                            .method = tf_slice_str("subscribe"),
+                            .args = tf_slice_of(bytes, tf_wr_len(&w)),
+                            .refs = &sink,
+                            .ref_count = 1,
+                            .want_result = true};
+    tf_err err = tf_client_request(channel->client, &channel->subscribe_request, &delivery);
+    if (err == TF_OK) {
+        channel->sub = TF_SUB_REQUESTED;
+    }
+    return err;
+}
+
+/* What a gap, in the middle or at a (new) start, does to the position. */
+static void announce(tf_client_channel *channel, tf_note *note, uint64_t epoch, uint64_t got)
+{
+    note->event.epoch = epoch;
+    note->event.expected = channel->next != 0 ? channel->next : channel->from.value;
+    note->event.got = got;
+    note->event.epoch_changed = channel->next != 0 && channel->epoch != epoch;
+    channel->client->stats.gaps++;
+    tf_client_queue(channel->client, note);
+}
+
+/* Is the beginning another one than was asked for? */
+static bool is_gap(const tf_client_channel *channel, const tf_result_subscribe *start)
+{
+    if (channel->next != 0) {
+        return channel->epoch != start->epoch || start->next > channel->next;
+    }
+    return channel->from.kind == TF_FROM_SEQ && start->next != channel->from.value;
+}
+
+static tf_err begin(tf_client_channel *channel, const tf_result_subscribe *start)
+{
+    tf_client *client = channel->client;
+    tf_note *note = tf_client_note(channel, TF_CLIENT_SUBSCRIBED, 0);
+    tf_note *gap = tf_client_note(channel, TF_CLIENT_GAP, 0);
+    if (note == NULL || gap == NULL) {
+        tf_free(client->hub->config.mem, note, sizeof(*note));
+        tf_free(client->hub->config.mem, gap, sizeof(*gap));
+        return TF_ERR_NOMEM;
+    }
+    bool goes_on = channel->next != 0 && channel->epoch == start->epoch && start->next <= channel->next;
+    uint64_t next = goes_on ? channel->next : start->next;
+    note->event.epoch = start->epoch;
+    note->event.head = start->head;
+    note->event.first = start->first;
+    note->event.next = next;
+    tf_client_queue(client, note);
+    if (is_gap(channel, start)) {
+        announce(channel, gap, start->epoch, next);
+    } else {
+        tf_free(client->hub->config.mem, gap, gap->size);
+    }
+    channel->epoch = start->epoch;
+    channel->next = next;
+    return TF_OK;
+}
+
+tf_err tf_client_sub_answered(tf_client_channel *channel, const tf_session_event *event)
+{
+    tf_result_subscribe start;
+    if (event->kind != TF_RESOLUTION_DATA || event->ref_count != 1 || event->refs[0].kind != TF_REF_OBJECT ||
+        tf_result_subscribe_read(event->data, &start) != TF_OK) {
+        return TF_ERR_PEER_SYNTAX;
+    }
+    if (channel->sub == TF_SUB_ENDING) {
+        channel->sub = TF_SUB_NONE; /* not held: so it is dropped, which ends it there */
+        tf_client_activate(channel);
+        return TF_OK;
+    }
+    tf_err err = begin(channel, &start);
+    if (err == TF_OK) {
+        channel->sub = TF_SUB_LIVE;
+        channel->subscription = event->refs[0].local;
+        tf_session_hold(channel->client->conn->session, channel->subscription);
+    }
+    return err;
+}
+
+static tf_err queue_activity(tf_client_channel *channel, const tf_activity *activity)
+{
+    tf_note *note = tf_client_note(channel, TF_CLIENT_ACTIVITY,
+                                   activity->id.len + activity->client_id.len + activity->body.len);
+    if (note == NULL) {
+        return TF_ERR_NOMEM;
+    }
+    uint8_t *at = (uint8_t *)(note + 1);
+    note->event.epoch = activity->epoch;
+    note->event.seq = activity->seq;
+    note->event.timestamp_ms = (int64_t)activity->timestamp_ms;
+    note->event.sender = activity->sender;
+    note->event.id = tf_client_keep(&at, activity->id);
+    note->event.client_id = tf_client_keep(&at, activity->client_id);
+    note->event.body = tf_client_keep(&at, activity->body);
+    tf_client_queue(channel->client, note);
+    return TF_OK;
+}
+
+tf_err tf_client_sub_activity(tf_client_channel *channel, tf_slice args)
+{
+    tf_activity activity;
+    if (tf_activity_read(args, &activity) != TF_OK) {
+        return TF_ERR_PEER_SYNTAX;
+    }
+    if (channel->sub != TF_SUB_LIVE) {
+        return TF_OK; /* of a subscription that we have ended */
+    }
+    if (activity.epoch == channel->epoch && activity.seq < channel->next) {
+        channel->client->stats.repeats++;
+        return TF_OK;
+    }
+    /* A hole that nobody announced: never passed on. A new session reads it again. */
+    if (activity.epoch != channel->epoch || activity.seq != channel->next) {
+        return TF_ERR_PEER_STATE;
+    }
+    tf_err err = queue_activity(channel, &activity);
+    if (err == TF_OK) {
+        channel->next = activity.seq + 1;
+        channel->client->stats.activities++;
+    }
+    return err;
+}
+
+tf_err tf_client_sub_gap(tf_client_channel *channel, tf_slice args)
+{
+    tf_gap gap;
+    if (tf_gap_read(args, &gap) != TF_OK) {
+        return TF_ERR_PEER_SYNTAX;
+    }
+    if (channel->sub != TF_SUB_LIVE) {
+        return TF_OK;
+    }
+    if (gap.epoch != channel->epoch) {
+        return TF_ERR_PEER_STATE;
+    }
+    if (gap.next <= channel->next) {
+        return TF_OK;
+    }
+    tf_note *note = tf_client_note(channel, TF_CLIENT_GAP, 0);
+    if (note == NULL) {
+        return TF_ERR_NOMEM;
+    }
+    announce(channel, note, gap.epoch, gap.next);
+    channel->next = gap.next;
+    return TF_OK;
+}
+
+void tf_client_sub_own(tf_client_channel *channel, uint64_t seq)
+{
+    if (channel->sub == TF_SUB_LIVE && !channel->echo && channel->next == seq) {
+        channel->next = seq + 1;
+    }
+}

@@ -1,0 +1,421 @@
+#include "node/hub.h"
+
+#include "node/client_internal.h"
+#include "node/hub_internal.h"
+#include "node/name.h"
+
+#define VISITS_PER_RUN 256u
+#define MESSAGES_PER_VISIT 64u
+#define FEEDS_PER_VISIT 256u
+
+/* -- life ---------------------------------------------------------------------------------------------------------- */
+
+static uint32_t or_default(uint32_t value, uint32_t standard)
+{
+    return value == 0 ? standard : value;
+}
+
+static void fill_defaults(tf_hub_config *config)
+{
+    config->max_in_flight = or_default(config->max_in_flight, TF_MAX_IN_FLIGHT);
+    config->max_message = or_default(config->max_message, TF_MESSAGE_MAX);
+    config->max_channels = or_default(config->max_channels, TF_CHANNELS_MAX);
+    config->channels_per_peer = or_default(config->channels_per_peer, TF_SUBSCRIPTIONS_PER_PEER);
+    config->subscriptions_per_peer = or_default(config->subscriptions_per_peer, TF_SUBSCRIPTIONS_PER_PEER);
+    config->out_queue_items = or_default(config->out_queue_items, TF_OUT_QUEUE_ITEMS);
+    config->out_queue_bytes = or_default(config->out_queue_bytes, TF_OUT_QUEUE_BYTES);
+    config->commit_bytes_per_peer = or_default(config->commit_bytes_per_peer, 2u * config->max_message);
+    if (config->commit_bytes == 0) {
+        config->commit_bytes = (uint64_t)config->commit_bytes_per_peer * 64u;
+    }
+}
+
+static bool is_config_valid(const tf_hub_config *config)
+{
+    return config->max_in_flight <= TF_MAX_IN_FLIGHT_MAX && config->max_message >= TF_MESSAGE_MIN_LIMIT &&
+           config->max_message <= TF_MESSAGE_MAX && config->ids != NULL;
+}
+
+static void init_tables(tf_hub *hub)
+{
+    const tf_mem *mem = hub->config.mem;
+    hub->hash_key = tf_rand_u64(hub->config.rand);
+    hub->max_body = hub->config.max_message - 2048u;
+    if (hub->max_body > TF_BODY_MAX) {
+        hub->max_body = TF_BODY_MAX;
+    }
+    tf_map_init(&hub->objects, mem, hub->hash_key);
+    tf_map_init(&hub->pending, mem, hub->hash_key);
+    tf_channels_init(&hub->channels, mem, hub->hash_key, hub->config.max_channels);
+    tf_list_init(&hub->gathered);
+    tf_list_init(&hub->conns);
+    tf_list_init(&hub->ready);
+    tf_list_init(&hub->dirty);
+    tf_list_init(&hub->failed);
+    tf_list_init(&hub->later);
+    tf_list_init(&hub->clients);
+}
+
+static tf_err make_buffers(tf_hub *hub)
+{
+    const tf_mem *mem = hub->config.mem;
+    /* Room for an activity and for an answer of `read`, also of bodies that were stored under a higher limit. */
+    hub->scratch_size = (size_t)TF_MESSAGE_MAX + TF_HUB_READ_BYTES;
+    hub->scratch = tf_alloc(mem, hub->scratch_size);
+    if (hub->scratch == NULL) {
+        return TF_ERR_NOMEM;
+    }
+    if (hub->has_store) {
+        hub->group.ops = tf_alloc(mem, TF_HUB_GROUP_OPS * sizeof(*hub->group.ops));
+        hub->group_pending = tf_alloc(mem, TF_HUB_GROUP_OPS * sizeof(*hub->group_pending));
+        if (hub->group.ops == NULL || hub->group_pending == NULL) {
+            return TF_ERR_NOMEM;
+        }
+    }
+    hub->root = (tf_object){TF_OBJECT_ROOT, tf_local_next(hub->config.ids)};
+    return tf_map_put(&hub->objects, hub->root.local, (uintptr_t)&hub->root);
+}
+
+tf_err tf_hub_new(tf_hub **out, const tf_hub_config *config)
+{
+    tf_hub_config filled = *config;
+    fill_defaults(&filled);
+    if (!is_config_valid(&filled)) {
+        return TF_ERR_USAGE;
+    }
+    tf_hub *hub = tf_alloc(config->mem, sizeof(*hub));
+    if (hub == NULL) {
+        return TF_ERR_NOMEM;
+    }
+    *hub = (tf_hub){.config = filled, .has_store = config->store != NULL};
+    if (config->store != NULL) {
+        hub->store = *config->store;
+        hub->config.store = &hub->store;
+    }
+    init_tables(hub);
+    tf_err err = make_buffers(hub);
+    if (err != TF_OK) {
+        tf_hub_free(hub);
+        return err;
+    }
+    *out = hub;
+    return TF_OK;
+}
+
+void tf_hub_free(tf_hub *hub)
+{
+    if (hub == NULL) {
+        return;
+    }
+    const tf_mem *mem = hub->config.mem;
+    TF_ASSERT(hub->conn_count == 0 && tf_list_is_empty(&hub->clients));
+    tf_hub_pending_clear(hub);
+    tf_channels_clear(&hub->channels);
+    tf_map_clear(&hub->pending);
+    tf_map_clear(&hub->objects);
+    tf_free(mem, hub->group.ops, TF_HUB_GROUP_OPS * sizeof(*hub->group.ops));
+    tf_free(mem, hub->group_pending, TF_HUB_GROUP_OPS * sizeof(*hub->group_pending));
+    tf_free(mem, hub->scratch, hub->scratch_size);
+    tf_free(mem, hub, sizeof(*hub));
+}
+
+tf_local tf_hub_root(const tf_hub *hub)
+{
+    return hub->root.local;
+}
+
+tf_local_ids *tf_hub_ids(const tf_hub *hub)
+{
+    return hub->config.ids;
+}
+
+uint32_t tf_hub_max_in_flight(const tf_hub *hub)
+{
+    return hub->config.max_in_flight;
+}
+
+/* -- connections --------------------------------------------------------------------------------------------------- */
+
+static void set_now(tf_hub *hub, tf_time now)
+{
+    TF_ASSERT(now >= hub->now);
+    hub->now = now;
+}
+
+tf_err tf_hub_attach(tf_hub *hub, tf_time now, tf_conn *conn)
+{
+    TF_ASSERT(conn->hub == NULL);
+    set_now(hub, now);
+    tf_conn_init_hub(conn, hub);
+    tf_list_append(&hub->conns, &conn->in_conns);
+    hub->conn_count++;
+    tf_hub_wake(conn);
+    return TF_OK;
+}
+
+/* What the conn had here is undone; what it sent and is being committed stays. */
+static void forget(tf_hub *hub, tf_conn *conn)
+{
+    if (conn->client != NULL) {
+        tf_client_unbind(conn->client, hub->now);
+    }
+    tf_hub_subscriptions_clear(conn);
+    tf_hub_reads_clear(conn);
+    tf_hub_waiters_clear(conn);
+    tf_hub_origins_clear(conn);
+    tf_hub_ports_clear(conn);
+    tf_list_remove(&conn->in_ready);
+    tf_list_remove(&conn->in_later);
+}
+
+void tf_hub_detach(tf_hub *hub, tf_time now, tf_conn *conn)
+{
+    if (conn->hub == NULL) {
+        return;
+    }
+    TF_ASSERT(conn->hub == hub);
+    set_now(hub, now);
+    forget(hub, conn);
+    tf_list_remove(&conn->in_conns);
+    tf_list_remove(&conn->in_dirty);
+    tf_list_remove(&conn->in_failed);
+    hub->conn_count--;
+    conn->hub = NULL;
+}
+
+void tf_hub_wake(tf_conn *conn)
+{
+    if (conn->hub != NULL && !conn->failed && !tf_list_has(&conn->in_ready)) {
+        tf_list_append(&conn->hub->ready, &conn->in_ready);
+    }
+}
+
+static void set_dirty(tf_hub *hub, tf_conn *conn)
+{
+    if (!tf_list_has(&conn->in_dirty)) {
+        tf_list_append(&hub->dirty, &conn->in_dirty);
+    }
+}
+
+void tf_hub_touch(tf_hub *hub, tf_conn *conn)
+{
+    TF_ASSERT(conn->hub == NULL || conn->hub == hub);
+    tf_hub_wake(conn);
+    if (conn->failed) {
+        set_dirty(hub, conn);
+    }
+}
+
+static void add_text(tf_writer *w, const char *text)
+{
+    tf_wr_bytes(w, tf_slice_str(text));
+}
+
+static void add_number(tf_writer *w, uint64_t number)
+{
+    uint8_t digits[20];
+    tf_wr_bytes(w, tf_slice_of(digits, tf_decimal(number, digits)));
+}
+
+/* What is wrong, and where there are two numbers to it, both (D1). */
+static void describe(tf_conn *conn, tf_err err)
+{
+    tf_writer w;
+    tf_wr_init(&w, (uint8_t *)conn->failure_text, TF_CLOSE_REASON_MAX);
+    add_text(&w, tf_err_text(err));
+    if (err == TF_ERR_PEER_SEQ || err == TF_ERR_PEER_ACK || err == TF_ERR_PEER_REF) {
+        tf_session_fault fault = tf_session_get_fault(conn->session);
+        add_text(&w, ": got ");
+        add_number(&w, fault.got);
+        if (err != TF_ERR_PEER_REF) {
+            add_text(&w, err == TF_ERR_PEER_SEQ ? ", expected " : ", at most ");
+            add_number(&w, fault.expected);
+        }
+    }
+    conn->failure_text[tf_wr_len(&w)] = 0;
+}
+
+void tf_hub_fail(tf_conn *conn, tf_err err)
+{
+    tf_hub *hub = conn->hub;
+    if (conn->failed) {
+        return;
+    }
+    forget(hub, conn);
+    conn->failed = true;
+    conn->failure = err;
+    describe(conn, err);
+    tf_link_close(conn->link, hub->now, tf_close_from_err(err), tf_slice_str(conn->failure_text));
+    tf_list_append(&hub->failed, &conn->in_failed);
+    set_dirty(hub, conn);
+}
+
+/* -- the turn ------------------------------------------------------------------------------------------------------ */
+
+/* Takes messages from the link. True: there may be more. */
+static bool take_messages(tf_hub *hub, tf_conn *conn)
+{
+    tf_err err = TF_OK;
+    for (size_t i = 0; i < MESSAGES_PER_VISIT; i++) {
+        tf_slice message = {NULL, 0};
+        if (conn->client != NULL && tf_client_is_full(conn->client)) {
+            return false; /* it wakes the conn when its events were pulled */
+        }
+        if (!tf_link_next_message(conn->link, &message, &conn->via)) {
+            return false;
+        }
+        err = tf_hub_turn(hub, conn, &message);
+        if (err != TF_OK) {
+            tf_hub_fail(conn, err);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Hands what the session has encoded to the link, as far as there is room. */
+static tf_err pump_out(tf_hub *hub, tf_conn *conn)
+{
+    tf_slice message = {NULL, 0};
+    while (tf_session_peek_out(conn->session, &message)) {
+        tf_err err = tf_link_send(conn->link, hub->now, message);
+        if (err == TF_ERR_AGAIN) {
+            return TF_OK;
+        }
+        if (err != TF_OK) {
+            return err;
+        }
+        tf_session_pop_out(conn->session);
+    }
+    return TF_OK;
+}
+
+/* The peer takes nothing and goes on asking: what must be answered has its end, too (P7). */
+static bool owes_too_much(const tf_hub *hub, const tf_conn *conn)
+{
+    uint64_t results = conn->config.session.local.max_results;
+    return tf_session_out_items(conn->session) > hub->config.out_queue_items + 2u * results + TF_RESULTS_MAX ||
+           tf_session_out_bytes(conn->session) >
+               (uint64_t)hub->config.out_queue_bytes + (results + TF_RESULTS_MAX) * TF_REJECTION_MAX +
+                   2u * TF_MESSAGE_MAX;
+}
+
+static tf_err visit_parts(tf_hub *hub, tf_conn *conn, bool *more)
+{
+    tf_err err = conn->error;
+    if (err == TF_OK && tf_session_has_events(conn->session)) {
+        err = tf_hub_turn(hub, conn, NULL);
+    }
+    if (err == TF_OK) {
+        err = pump_out(hub, conn); /* room for what is fed */
+    }
+    if (err == TF_OK && conn->client != NULL) {
+        err = tf_client_push(conn->client);
+    }
+    if (err == TF_OK) {
+        err = tf_hub_serve_reads(hub, conn);
+    }
+    if (err == TF_OK && !tf_hub_feed(hub, conn, FEEDS_PER_VISIT)) {
+        *more = true;
+    }
+    if (err == TF_OK && !conn->failed) {
+        err = pump_out(hub, conn);
+    }
+    return err == TF_OK && owes_too_much(hub, conn) ? TF_ERR_PEER_LIMIT : err;
+}
+
+static void visit(tf_hub *hub, tf_conn *conn)
+{
+    bool more = conn->error == TF_OK && take_messages(hub, conn);
+    if (conn->failed) {
+        return;
+    }
+    tf_err err = visit_parts(hub, conn, &more);
+    if (conn->failed) {
+        return;
+    }
+    if (err != TF_OK) {
+        tf_hub_fail(conn, err);
+        return;
+    }
+    set_dirty(hub, conn);
+    if (more) {
+        tf_hub_wake(conn);
+    }
+}
+
+bool tf_hub_run(tf_hub *hub, tf_time now, int64_t wall_ms)
+{
+    set_now(hub, now);
+    hub->wall_ms = wall_ms;
+    tf_clients_tick(hub);
+    (void)tf_hub_poll_store(hub);
+    size_t visits = 0;
+    for (;;) {
+        tf_list_node *node = tf_list_first(&hub->ready);
+        if (node != NULL && visits < VISITS_PER_RUN) {
+            tf_list_remove(node);
+            visits++;
+            visit(hub, TF_CONTAINER(node, tf_conn, in_ready));
+            continue;
+        }
+        /* All that has come in makes one group; a store that is done at once has its acks out in this turn. */
+        bool stirred = tf_hub_hand_over(hub);
+        stirred = tf_hub_poll_store(hub) || stirred;
+        if (!stirred || visits >= VISITS_PER_RUN) {
+            break;
+        }
+    }
+    return !tf_list_is_empty(&hub->ready);
+}
+
+bool tf_hub_next_dirty(tf_hub *hub, tf_conn **out)
+{
+    tf_list_node *node = tf_list_first(&hub->dirty);
+    if (node == NULL) {
+        return false;
+    }
+    tf_list_remove(node);
+    *out = TF_CONTAINER(node, tf_conn, in_dirty);
+    return true;
+}
+
+tf_time tf_hub_deadline(const tf_hub *hub)
+{
+    return tf_clients_deadline(hub);
+}
+
+bool tf_hub_next_event(tf_hub *hub, tf_hub_event *out)
+{
+    tf_list_node *node = tf_list_first(&hub->failed);
+    if (node == NULL) {
+        return false;
+    }
+    tf_list_remove(node);
+    tf_conn *conn = TF_CONTAINER(node, tf_conn, in_failed);
+    *out = (tf_hub_event){TF_HUB_CONN_FAILED, conn, conn->failure, tf_close_from_err(conn->failure),
+                          conn->failure_text};
+    return true;
+}
+
+/* -- the end, and what it tells ------------------------------------------------------------------------------------ */
+
+void tf_hub_drain(tf_hub *hub)
+{
+    hub->draining = true;
+}
+
+bool tf_hub_is_drained(const tf_hub *hub)
+{
+    return hub->draining && hub->committing == 0;
+}
+
+void tf_hub_get_stats(const tf_hub *hub, tf_hub_stats *out)
+{
+    *out = hub->stats;
+    out->conns = hub->conn_count;
+    out->channels = hub->channels.count;
+    out->subscriptions = hub->subscription_count;
+    out->committing = hub->committing;
+    out->committing_bytes = hub->committing_bytes;
+}

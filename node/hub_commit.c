@@ -1,0 +1,428 @@
+/* Changes on their way through the store: groups, acks (S5, S6). Order of a group's end: refusals, acks, fan-out. */
+#include <xxhash.h>
+
+#include "node/hub_internal.h"
+#include "node/name.h"
+
+/* -- what waits ---------------------------------------------------------------------------------------------------- */
+
+tf_slice tf_hub_pending_client_id(const tf_pending *pending)
+{
+    return tf_slice_of(pending->bytes, pending->client_id_len);
+}
+
+tf_slice tf_hub_pending_body(const tf_pending *pending)
+{
+    return tf_slice_of(pending->bytes + pending->client_id_len, pending->body_len);
+}
+
+tf_pending *tf_hub_pending_new(tf_conn *conn, tf_store_op_kind kind, tf_channel *channel, size_t bytes)
+{
+    tf_pending *pending = tf_alloc(conn->hub->config.mem, sizeof(*pending) + bytes);
+    if (pending == NULL) {
+        return NULL;
+    }
+    *pending = (tf_pending){.kind = kind, .channel = channel, .size = sizeof(*pending) + bytes};
+    pending->first.conn = conn;
+    pending->first.pending = pending;
+    tf_list_append(&conn->waiting, &pending->first.in_conn);
+    channel->uses++;
+    return pending;
+}
+
+/* S2: the parts of a key are of fixed length but for the last, so no two keys have the same bytes. */
+static uint64_t hash_key(const tf_hub *hub, const tf_channel *channel, const tf_node_id *origin, tf_slice client_id)
+{
+    uint8_t bytes[sizeof(uint64_t) + TF_NODE_ID_LEN + TF_CLIENT_ID_MAX];
+    TF_ASSERT(client_id.len <= TF_CLIENT_ID_MAX);
+    memcpy(bytes, &channel->number, sizeof(uint64_t));
+    memcpy(bytes + sizeof(uint64_t), origin->bytes, TF_NODE_ID_LEN);
+    memcpy(bytes + sizeof(uint64_t) + TF_NODE_ID_LEN, client_id.data, client_id.len);
+    return XXH3_64bits_withSeed(bytes, sizeof(uint64_t) + TF_NODE_ID_LEN + client_id.len, hub->hash_key);
+}
+
+static tf_pending *first_of(const tf_hub *hub, uint64_t hash)
+{
+    uint64_t value = 0;
+    return tf_map_get(&hub->pending, hash, &value) ? (tf_pending *)(uintptr_t)value : NULL;
+}
+
+tf_pending *tf_hub_pending_find(const tf_hub *hub, const tf_channel *channel, const tf_node_id *origin,
+                                tf_slice client_id)
+{
+    tf_pending *pending = first_of(hub, hash_key(hub, channel, origin, client_id));
+    while (pending != NULL && !(pending->channel == channel && tf_node_id_eq(&pending->origin, origin) &&
+                                tf_slice_eq(tf_hub_pending_client_id(pending), client_id))) {
+        pending = pending->same_hash;
+    }
+    return pending;
+}
+
+tf_err tf_hub_pending_index(tf_hub *hub, tf_pending *pending)
+{
+    pending->hash = hash_key(hub, pending->channel, &pending->origin, tf_hub_pending_client_id(pending));
+    pending->same_hash = first_of(hub, pending->hash);
+    tf_err err = tf_map_put(&hub->pending, pending->hash, (uintptr_t)pending);
+    pending->indexed = err == TF_OK;
+    return err;
+}
+
+static void unindex(tf_hub *hub, tf_pending *pending)
+{
+    tf_pending *before = first_of(hub, pending->hash);
+    if (before == pending && pending->same_hash == NULL) {
+        (void)tf_map_remove(&hub->pending, pending->hash);
+    } else if (before == pending) {
+        tf_err err = tf_map_put(&hub->pending, pending->hash, (uintptr_t)pending->same_hash);
+        TF_ASSERT(err == TF_OK); /* replaces */
+    } else {
+        while (before->same_hash != pending) {
+            before = before->same_hash;
+        }
+        before->same_hash = pending->same_hash;
+    }
+    pending->indexed = false;
+}
+
+void tf_hub_gather(tf_hub *hub, tf_pending *pending)
+{
+    tf_list_append(&hub->gathered, &pending->in_queue);
+    pending->counted = true;
+    hub->committing++;
+    hub->committing_bytes += pending->body_len;
+    pending->first.conn->committing_bytes += pending->body_len;
+}
+
+tf_err tf_hub_wait(tf_conn *conn, tf_pending *pending, tf_local promise, tf_origin *origin)
+{
+    tf_waiter *waiter = tf_alloc(conn->hub->config.mem, sizeof(*waiter));
+    if (waiter == NULL) {
+        return TF_ERR_NOMEM;
+    }
+    *waiter = (tf_waiter){
+        .next = pending->resends, .pending = pending, .conn = conn, .promise = promise, .origin = origin};
+    pending->resends = waiter;
+    tf_list_append(&conn->waiting, &waiter->in_conn);
+    if (origin != NULL) {
+        origin->holds++;
+    } else {
+        conn->waiting_opens++;
+    }
+    return TF_OK;
+}
+
+/* The conn no longer waits here. */
+static void leave(tf_waiter *waiter)
+{
+    tf_conn *conn = waiter->conn;
+    bool is_first = waiter == &waiter->pending->first;
+    if (conn == NULL) {
+        return;
+    }
+    tf_list_remove(&waiter->in_conn);
+    waiter->conn = NULL;
+    if (is_first && waiter->pending->counted) {
+        conn->committing_bytes -= waiter->pending->body_len;
+    }
+    if (waiter->origin == NULL) {
+        conn->waiting_opens -= waiter->pending->kind == TF_STORE_APPEND ? 0u : 1u;
+        return;
+    }
+    if (is_first) {
+        waiter->origin->in_flight--;
+        conn->in_flight--;
+    } else {
+        waiter->origin->holds--;
+    }
+    tf_hub_origin_release(conn, waiter->origin);
+}
+
+void tf_hub_waiters_clear(tf_conn *conn)
+{
+    tf_list_node *node = NULL;
+    while ((node = tf_list_first(&conn->waiting)) != NULL) {
+        tf_waiter *waiter = TF_CONTAINER(node, tf_waiter, in_conn);
+        tf_pending *pending = waiter->pending;
+        leave(waiter);
+        if (waiter == &pending->first) {
+            continue; /* what was accepted is committed all the same */
+        }
+        tf_waiter **at = &pending->resends;
+        while (*at != waiter) {
+            at = &(*at)->next;
+        }
+        *at = waiter->next;
+        tf_free(conn->hub->config.mem, waiter, sizeof(*waiter));
+    }
+}
+
+void tf_hub_pending_free(tf_hub *hub, tf_pending *pending)
+{
+    const tf_mem *mem = hub->config.mem;
+    leave(&pending->first);
+    while (pending->resends != NULL) {
+        tf_waiter *waiter = pending->resends;
+        pending->resends = waiter->next;
+        leave(waiter);
+        tf_free(mem, waiter, sizeof(*waiter));
+    }
+    if (pending->indexed) {
+        unindex(hub, pending);
+    }
+    if (pending->counted) {
+        hub->committing--;
+        hub->committing_bytes -= pending->body_len;
+    }
+    tf_list_remove(&pending->in_queue);
+    if (pending->channel->change == pending) {
+        pending->channel->change = NULL;
+    }
+    tf_hub_channel_release(hub, pending->channel);
+    tf_free(mem, pending, pending->size);
+}
+
+void tf_hub_pending_clear(tf_hub *hub)
+{
+    tf_list_node *node = NULL;
+    while ((node = tf_list_first(&hub->gathered)) != NULL) {
+        tf_hub_pending_free(hub, TF_CONTAINER(node, tf_pending, in_queue));
+    }
+    for (size_t i = 0; i < hub->group.count; i++) {
+        tf_hub_pending_free(hub, hub->group_pending[i]);
+    }
+    hub->group.count = 0;
+}
+
+/* -- a group goes -------------------------------------------------------------------------------------------------- */
+
+/* S1: the id is made of what names the message for ever: the numbering that it was put in, and its number there. */
+static void give_id(tf_pending *pending)
+{
+    tf_hex16(pending->channel->epoch, pending->id);
+    pending->id[16] = '-';
+    pending->id_len = 17u + tf_decimal(pending->seq, pending->id + 17);
+}
+
+static void give_number(const tf_hub *hub, tf_pending *pending)
+{
+    tf_channel *channel = pending->channel;
+    if (hub->wall_ms > channel->given_ms) {
+        channel->given_ms = hub->wall_ms;
+    }
+    pending->seq = ++channel->given;
+    pending->timestamp_ms = channel->given_ms;
+    give_id(pending);
+}
+
+static void fill_op(tf_pending *pending, tf_store_op *op)
+{
+    const tf_channel *channel = pending->channel;
+    *op = (tf_store_op){.kind = pending->kind, .channel = channel->number, .outcome = TF_REFUSAL_NONE};
+    switch (pending->kind) {
+    case TF_STORE_CREATE:
+        op->name = tf_channel_name(channel);
+        op->epoch = channel->epoch;
+        return;
+    case TF_STORE_APPEND:
+        op->message = (tf_stored){.seq = pending->seq,
+                                  .timestamp_ms = pending->timestamp_ms,
+                                  .id = tf_slice_of(pending->id, pending->id_len),
+                                  .origin = pending->origin,
+                                  .instance = pending->instance,
+                                  .client_id = tf_hub_pending_client_id(pending),
+                                  .body = tf_hub_pending_body(pending)};
+        return;
+    case TF_STORE_CLOSE:
+        return;
+    }
+    TF_UNREACHABLE();
+}
+
+bool tf_hub_hand_over(tf_hub *hub)
+{
+    tf_list_node *node = NULL;
+    size_t bytes = 0;
+    if (hub->group_open) {
+        return false;
+    }
+    hub->group.count = 0;
+    while ((node = tf_list_first(&hub->gathered)) != NULL && hub->group.count < TF_HUB_GROUP_OPS) {
+        tf_pending *pending = TF_CONTAINER(node, tf_pending, in_queue);
+        if (pending->kind == TF_STORE_APPEND && pending->channel->closed) {
+            tf_hub_refuse_pending(hub, pending, TF_REFUSAL_CHANNEL_CLOSED); /* it arrived behind the close */
+            continue;
+        }
+        bool is_behind_close = pending->kind == TF_STORE_APPEND && pending->channel->closing;
+        if (is_behind_close || (bytes > 0 && bytes + pending->body_len > TF_HUB_GROUP_BYTES)) {
+            break;
+        }
+        tf_list_remove(node);
+        if (pending->kind == TF_STORE_APPEND) {
+            give_number(hub, pending);
+        }
+        pending->channel->closing = pending->kind == TF_STORE_CLOSE;
+        bytes += pending->body_len;
+        fill_op(pending, &hub->group.ops[hub->group.count]);
+        hub->group_pending[hub->group.count++] = pending;
+    }
+    if (hub->group.count == 0) {
+        return false;
+    }
+    hub->group_open = true;
+    hub->store.table->submit(hub->store.ctx, &hub->group);
+    return true;
+}
+
+/* -- a group comes back -------------------------------------------------------------------------------------------- */
+
+/* Answers to one conn that go in one message. */
+typedef struct batch {
+    tf_conn *conn;
+    tf_answer answers[TF_HUB_ANSWERS];
+    size_t count;
+    uint8_t bytes[TF_HUB_ANSWER_BYTES];
+    size_t used;
+} batch;
+
+static void flush(batch *b)
+{
+    if (b->count == 0) {
+        return;
+    }
+    tf_err err = tf_session_resolve(b->conn->session, b->conn->hub->now, b->answers, b->count);
+    if (err != TF_OK) {
+        b->conn->error = err; /* ends at its next visit */
+    }
+    tf_hub_wake(b->conn);
+    b->count = 0;
+    b->used = 0;
+}
+
+static void ack_one(batch *b, const tf_waiter *waiter, bool duplicate)
+{
+    const tf_pending *pending = waiter->pending;
+    tf_writer w;
+    if (waiter->conn == NULL || waiter->conn->error != TF_OK || waiter->promise == TF_LOCAL_NONE) {
+        return;
+    }
+    if (b->conn != waiter->conn || b->count == TF_HUB_ANSWERS || b->used + TF_RESULT_SMALL_MAX > sizeof(b->bytes)) {
+        flush(b);
+    }
+    tf_wr_init(&w, b->bytes + b->used, sizeof(b->bytes) - b->used);
+    tf_result_ack_write(&w, &(tf_result_ack){.client_id = tf_hub_pending_client_id(pending),
+                                             .id = tf_slice_of(pending->id, pending->id_len),
+                                             .seq = pending->seq,
+                                             .timestamp_ms = (uint64_t)pending->timestamp_ms,
+                                             .duplicate = duplicate});
+    TF_ASSERT(tf_wr_ok(&w));
+    b->conn = waiter->conn;
+    b->answers[b->count++] = (tf_answer){.promise = waiter->promise,
+                                         .kind = TF_RESOLUTION_DATA,
+                                         .data = tf_slice_of(b->bytes + b->used, tf_wr_len(&w))};
+    b->used += tf_wr_len(&w);
+}
+
+static void ack_all(tf_hub *hub, batch *b, const tf_pending *pending)
+{
+    hub->stats.accepted++;
+    ack_one(b, &pending->first, false);
+    for (const tf_waiter *waiter = pending->resends; waiter != NULL; waiter = waiter->next) {
+        hub->stats.duplicates++;
+        ack_one(b, waiter, true);
+    }
+}
+
+static void answer_change(tf_pending *pending, tf_waiter *waiter)
+{
+    static const uint8_t empty_map[] = {0x80};
+    tf_err err = TF_OK;
+    if (waiter->conn == NULL || waiter->conn->error != TF_OK) {
+        return;
+    }
+    if (pending->kind == TF_STORE_CREATE) {
+        err = tf_hub_answer_open(waiter->conn, waiter->promise, pending->channel);
+    } else {
+        err = tf_hub_answer(waiter->conn, waiter->promise, tf_slice_of(empty_map, sizeof(empty_map)), NULL, 0);
+    }
+    if (err != TF_OK) {
+        waiter->conn->error = err;
+        tf_hub_wake(waiter->conn);
+    }
+}
+
+static void answer_changes(tf_pending *pending)
+{
+    answer_change(pending, &pending->first);
+    for (tf_waiter *waiter = pending->resends; waiter != NULL; waiter = waiter->next) {
+        answer_change(pending, waiter);
+    }
+}
+
+/* The change is durable: it is so here, too, and those who wait are told. */
+static void apply(tf_hub *hub, tf_pending *pending, const tf_store_op *op, batch *b)
+{
+    tf_channel *channel = pending->channel;
+    switch (pending->kind) {
+    case TF_STORE_CREATE:
+        channel->stored = true;
+        channel->number = op->channel;
+        answer_changes(pending);
+        return;
+    case TF_STORE_CLOSE:
+        channel->closed = true;
+        channel->closing = false;
+        answer_changes(pending);
+        return;
+    case TF_STORE_APPEND:
+        TF_ASSERT(pending->seq == channel->head + 1);
+        channel->head = pending->seq;
+        channel->timestamp_ms = pending->timestamp_ms;
+        ack_all(hub, b, pending);
+        return;
+    }
+    TF_UNREACHABLE();
+}
+
+static void complete(tf_hub *hub)
+{
+    batch b = {.conn = NULL};
+    TF_ASSERT(hub->group_open);
+    hub->group_open = false;
+    tf_hub_refuse_group(hub);
+    for (size_t i = 0; i < hub->group.count; i++) {
+        if (hub->group_pending[i] != NULL) {
+            apply(hub, hub->group_pending[i], &hub->group.ops[i], &b);
+        }
+    }
+    flush(&b);
+    for (size_t i = 0; i < hub->group.count; i++) {
+        if (hub->group_pending[i] != NULL && hub->group_pending[i]->kind == TF_STORE_APPEND) {
+            tf_hub_fan_out(hub, hub->group_pending[i]);
+        }
+    }
+    for (size_t i = 0; i < hub->group.count; i++) {
+        if (hub->group_pending[i] != NULL) {
+            tf_hub_pending_free(hub, hub->group_pending[i]);
+        }
+    }
+    hub->group.count = 0;
+}
+
+bool tf_hub_poll_store(tf_hub *hub)
+{
+    tf_store_event_type type = TF_STORE_READ_READY;
+    bool any = false;
+    while (hub->has_store && hub->store.table->poll(hub->store.ctx, &type)) {
+        any = true;
+        if (type == TF_STORE_GROUP_DONE) {
+            complete(hub);
+            continue;
+        }
+        tf_list_node *node = NULL;
+        while ((node = tf_list_first(&hub->later)) != NULL) {
+            tf_list_remove(node);
+            tf_hub_wake(TF_CONTAINER(node, tf_conn, in_later));
+        }
+    }
+    return any;
+}

@@ -1,0 +1,279 @@
+/* What the files of the hub share: its structs, and the functions that one file of it calls in another. Not for others.
+ *
+ * hub.c        life, connections, the turn
+ * hub_turn.c   session events: which object, which method; answers and refusals
+ * hub_serve.c  root and channel methods: open, subscribe, read, close
+ * hub_send.c   the one path of a send up to its acceptance (S1 to S4, S7)
+ * hub_origin.c windows and order guards of a connection (S7)
+ * hub_commit.c groups for the store, acks (S5, S6)
+ * hub_feed.c   subscriptions: fan-out, replay, catching up (S8, S10)
+ * channel.c    the channels in memory */
+#ifndef TF_NODE_HUB_INTERNAL_H
+#define TF_NODE_HUB_INTERNAL_H
+
+#include "node/calls.h"
+#include "node/channel.h"
+#include "node/guard.h"
+#include "node/hub.h"
+#include "node/list.h"
+#include "proto/map.h"
+
+#define TF_HUB_GROUP_OPS 512u                  /* of one group for the store */
+#define TF_HUB_GROUP_BYTES (4u * 1024u * 1024u) /* or one op */
+#define TF_HUB_READS_MAX 16u                   /* `read` requests of a connection that wait for room */
+#define TF_HUB_OPENS_MAX 64u                   /* answers of a connection that wait for the creation or end of a channel */
+#define TF_HUB_READ_BYTES (64u * 1024u)        /* of one answer of `read`, or one activity */
+#define TF_HUB_GUARDS_MAX 16384u               /* per connection */
+#define TF_HUB_ANSWER_BYTES 2048u              /* acks in one message */
+#define TF_HUB_ANSWERS 16u
+
+/* Somebody who waits for a commit. */
+typedef struct tf_waiter {
+    struct tf_waiter *next; /* of the same pending op */
+    tf_list_node in_conn;   /* conn->waiting */
+    struct tf_pending *pending;
+    tf_conn *conn; /* NULL: gone */
+    tf_local promise;
+    struct tf_origin *origin; /* NULL: of an open or close */
+} tf_waiter;
+
+/* A change that waits for its commit: the client id and the body, or the name of the channel, follow. */
+typedef struct tf_pending {
+    tf_list_node in_queue; /* hub->gathered, or none once it is with the store */
+    struct tf_pending *same_hash;
+    tf_store_op_kind kind;
+    tf_channel *channel;
+    tf_waiter first;    /* the one who asked: it alone takes a slot of the window */
+    tf_waiter *resends; /* S3: at most one per connection, none of them takes a slot */
+    uint64_t hash;      /* in hub->pending */
+    tf_guard_key key;
+    tf_node_id origin;
+    uint64_t instance;
+    bool counted; /* in hub->committing */
+    bool indexed; /* in hub->pending */
+    bool stated;  /* the origin is not the connection's own: no echo rule here (S8) */
+    bool refused; /* marked while a group is completed */
+    uint64_t seq;
+    int64_t timestamp_ms;
+    uint8_t id[TF_ACTIVITY_ID_MAX];
+    size_t id_len;
+    size_t client_id_len;
+    size_t body_len;
+    size_t size; /* of this block */
+    uint8_t bytes[];
+} tf_pending;
+
+/* An origin of sends on one connection (S1, S7). */
+typedef struct tf_origin {
+    struct tf_origin *same_hash;
+    tf_node_id node;
+    uint64_t instance;
+    uint64_t hash;
+    uint64_t serial; /* 0: the peer itself */
+    uint32_t in_flight; /* unacked sends */
+    uint32_t holds;     /* guards, resends that wait */
+} tf_origin;
+
+/* The order guard of an origin on a channel: there while it is up. */
+typedef struct tf_origin_guard {
+    struct tf_origin_guard *same_hash;
+    tf_origin *origin;
+    uint64_t channel;
+    uint64_t hash;
+    tf_guard guard;
+} tf_origin_guard;
+
+typedef struct tf_subscription {
+    tf_object object; /* exported to the subscriber: it ends the subscription by dropping it */
+    tf_conn *conn;
+    tf_channel *channel;
+    tf_local sink;
+    uint64_t next; /* all below are queued */
+    bool echo;
+    tf_list_node in_conn;    /* conn->subscriptions */
+    tf_list_node in_channel; /* channel->live, while next is above the head */
+    tf_list_node in_lagging; /* conn->lagging, else */
+} tf_subscription;
+
+/* A `read` that waits for room, or for the store. */
+typedef struct tf_read_request {
+    tf_list_node in_conn;
+    tf_channel *channel;
+    tf_local promise;
+    tf_args_read range;
+} tf_read_request;
+
+struct tf_client;
+
+struct tf_conn {
+    tf_conn_config config;
+    tf_link *link;
+    tf_session *session;
+    tf_err error; /* of a tick */
+    /* The hub's */
+    tf_hub *hub; /* NULL: not attached */
+    bool failed;
+    struct tf_client *client; /* who uses the peer here, or NULL */
+    tf_route via;             /* of the message in work */
+    tf_list_node in_conns;
+    tf_list_node in_ready;
+    tf_list_node in_dirty;
+    tf_list_node in_failed;
+    tf_list_node in_later; /* waits for TF_STORE_READ_READY */
+    tf_err failure;
+    char failure_text[TF_CLOSE_REASON_MAX + 1];
+    tf_list waiting;       /* tf_waiter */
+    size_t waiting_opens;
+    tf_list subscriptions; /* tf_subscription, all */
+    tf_list lagging;       /* tf_subscription that are fed from the store */
+    size_t subscription_count;
+    tf_list reads;
+    size_t read_count;
+    tf_map ports;   /* local -> channel: the channels that the peer holds */
+    tf_map origins; /* hash -> tf_origin; only of a relay */
+    tf_map guards;  /* hash -> tf_origin_guard */
+    size_t guard_count;
+    size_t guard_room;
+    uint64_t origin_serial;
+    tf_origin self;
+    uint32_t in_flight; /* of all origins */
+    uint64_t committing_bytes;
+};
+
+struct tf_hub {
+    tf_hub_config config;
+    tf_store store;
+    bool has_store;
+    bool draining;
+    uint32_t max_body;
+    uint64_t hash_key;
+    tf_time now;
+    int64_t wall_ms;
+    tf_object root;
+    tf_map objects; /* local -> tf_object */
+    tf_channels channels;
+    tf_map pending; /* hash -> tf_pending, chained */
+    tf_list gathered;
+    tf_store_group group;
+    tf_pending **group_pending; /* [i] made group.ops[i] */
+    bool group_open;            /* the store has it */
+    uint64_t committing_bytes;
+    size_t committing;
+    tf_list conns;
+    tf_list ready;
+    tf_list dirty;
+    tf_list failed;
+    tf_list later;
+    tf_list clients;
+    uint8_t *scratch; /* one encoded message */
+    size_t scratch_size;
+    size_t conn_count;
+    size_t subscription_count;
+    tf_hub_stats stats;
+};
+
+/* One inbound deliver. */
+typedef struct tf_call {
+    tf_hub *hub;
+    tf_conn *conn;
+    tf_channel *channel; /* the target, for channel methods */
+    const tf_session_event *event;
+} tf_call;
+
+/* -- conn.c -- */
+void tf_conn_init_hub(tf_conn *conn, tf_hub *hub);
+
+/* -- hub.c -- */
+/* Puts the conn on the list of those that tf_hub_run looks at. No-op for one that is not attached or failed. */
+void tf_hub_wake(tf_conn *conn);
+/* Ends the conn: its link is closed, what it had here is undone, TF_HUB_CONN_FAILED comes. */
+void tf_hub_fail(tf_conn *conn, tf_err err);
+
+/* -- hub_turn.c -- */
+/* One turn of the session for a message (or for none: events that wait). Not TF_OK: the conn must fail. */
+TF_MUST_CHECK tf_err tf_hub_turn(tf_hub *hub, tf_conn *conn, const tf_slice *message);
+/* The object of that local id; NULL when there is none. */
+tf_object *tf_hub_object(const tf_hub *hub, tf_local local);
+/* Answers. promise TF_LOCAL_NONE: nothing is said. LIMIT_*: nothing was said, say something else. */
+TF_MUST_CHECK tf_err tf_hub_answer(tf_conn *conn, tf_local promise, tf_slice data, const tf_mention *refs, size_t count);
+TF_MUST_CHECK tf_err tf_hub_refuse(tf_conn *conn, tf_local promise, tf_slice client_id, tf_refusal refusal);
+
+/* -- hub_serve.c -- */
+TF_MUST_CHECK tf_err tf_hub_serve_root(const tf_call *call);
+TF_MUST_CHECK tf_err tf_hub_serve_channel(const tf_call *call);
+/* The answer of `open`, now or after the channel was made. */
+TF_MUST_CHECK tf_err tf_hub_answer_open(tf_conn *conn, tf_local promise, tf_channel *channel);
+/* The peer dropped a channel. */
+void tf_hub_port_dropped(tf_conn *conn, tf_local local);
+/* What the conn had open is given back. */
+void tf_hub_ports_clear(tf_conn *conn);
+/* Nothing uses it here any more? Then it leaves the memory. */
+void tf_hub_channel_release(tf_hub *hub, tf_channel *channel);
+
+/* -- hub_send.c -- */
+TF_MUST_CHECK tf_err tf_hub_serve_send(const tf_call *call);
+
+/* -- hub_origin.c -- */
+typedef struct tf_who {
+    tf_node_id node;
+    uint64_t instance;
+} tf_who;
+
+/* NULL: no memory. To be released; so long it stays where it is. */
+tf_origin *tf_hub_origin_get(tf_conn *conn, const tf_who *who);
+void tf_hub_origin_release(tf_conn *conn, tf_origin *origin);
+/* NULL: it is down. */
+tf_guard *tf_hub_guard_find(const tf_conn *conn, const tf_origin *origin, uint64_t channel);
+/* Makes one if there is none. NULL: no memory, or too many. */
+tf_guard *tf_hub_guard_get(tf_conn *conn, tf_origin *origin, uint64_t channel);
+/* Frees it if it is down. */
+void tf_hub_guard_release(tf_conn *conn, const tf_origin *origin, uint64_t channel);
+void tf_hub_origins_clear(tf_conn *conn);
+
+/* -- hub_commit.c -- */
+/* Takes a new op with room for `bytes` of text; first is filled for the conn. NULL: no memory. */
+tf_pending *tf_hub_pending_new(tf_conn *conn, tf_store_op_kind kind, tf_channel *channel, size_t bytes);
+/* Frees it and gives back what it took. */
+void tf_hub_pending_free(tf_hub *hub, tf_pending *pending);
+/* Queues it for the next group. */
+void tf_hub_gather(tf_hub *hub, tf_pending *pending);
+tf_pending *tf_hub_pending_find(const tf_hub *hub, const tf_channel *channel, const tf_node_id *origin, tf_slice client_id);
+TF_MUST_CHECK tf_err tf_hub_pending_index(tf_hub *hub, tf_pending *pending);
+tf_slice tf_hub_pending_client_id(const tf_pending *pending);
+tf_slice tf_hub_pending_body(const tf_pending *pending);
+/* One more who waits for it. TF_ERR_NOMEM. */
+TF_MUST_CHECK tf_err tf_hub_wait(tf_conn *conn, tf_pending *pending, tf_local promise, tf_origin *origin);
+/* The conn waits for nothing any more. */
+void tf_hub_waiters_clear(tf_conn *conn);
+/* Hands the next group to the store if it has none. True: it did. */
+bool tf_hub_hand_over(tf_hub *hub);
+/* Takes what the store has to tell. True: there was something. */
+bool tf_hub_poll_store(tf_hub *hub);
+void tf_hub_pending_clear(tf_hub *hub);
+
+/* -- hub_refused.c -- */
+/* Refuses what the store refused of the group, and what of the same origins and channels has gathered behind it. */
+void tf_hub_refuse_group(tf_hub *hub);
+/* Refuses one to all who wait for it, and frees it. A retryable refusal: the guards were raised before. */
+void tf_hub_refuse_pending(tf_hub *hub, tf_pending *pending, tf_refusal refusal);
+
+/* -- hub_feed.c -- */
+TF_MUST_CHECK tf_err tf_hub_subscribe(const tf_call *call, const tf_args_subscribe *args);
+void tf_hub_subscription_end(tf_hub *hub, tf_subscription *subscription);
+void tf_hub_subscriptions_clear(tf_conn *conn);
+/* A committed message: to its live subscribers. */
+void tf_hub_fan_out(tf_hub *hub, const tf_pending *pending);
+/* Feeds the lagging subscriptions of the conn while its queue has room; about `budget` messages. False: the budget ended
+ * it. */
+bool tf_hub_feed(tf_hub *hub, tf_conn *conn, size_t budget);
+/* May optional messages be queued for it? */
+bool tf_hub_has_room(const tf_conn *conn);
+void tf_hub_activity(const tf_channel *channel, const tf_stored *stored, tf_activity *out);
+
+/* -- hub_read.c -- */
+TF_MUST_CHECK tf_err tf_hub_read(const tf_call *call, const tf_args_read *range);
+/* Answers reads that wait, while there is room. */
+TF_MUST_CHECK tf_err tf_hub_serve_reads(tf_hub *hub, tf_conn *conn);
+void tf_hub_reads_clear(tf_conn *conn);
+
+#endif

@@ -1,0 +1,251 @@
+/* Methods of the root object and of channels, but `send`. */
+#include "node/hub_internal.h"
+#include "node/name.h"
+
+static const tf_slice nobody = {NULL, 0};
+
+static bool is_method(const tf_call *call, const char *name)
+{
+    return tf_slice_eq(call->event->method, tf_slice_str(name));
+}
+
+static tf_err refuse(const tf_call *call, tf_refusal refusal)
+{
+    return tf_hub_refuse(call->conn, call->event->result, nobody, refusal);
+}
+
+/* -- which channels a connection has open -------------------------------------------------------------------------- */
+
+void tf_hub_channel_release(tf_hub *hub, tf_channel *channel)
+{
+    TF_ASSERT(channel->uses > 0);
+    if (--channel->uses > 0) {
+        return;
+    }
+    (void)tf_map_remove(&hub->objects, channel->object.local);
+    tf_channels_remove(&hub->channels, channel);
+}
+
+void tf_hub_port_dropped(tf_conn *conn, tf_local local)
+{
+    uint64_t value = 0;
+    if (tf_map_get(&conn->ports, local, &value)) {
+        (void)tf_map_remove(&conn->ports, local);
+        tf_hub_channel_release(conn->hub, (tf_channel *)(uintptr_t)value);
+    }
+}
+
+void tf_hub_ports_clear(tf_conn *conn)
+{
+    size_t position = 0;
+    uint64_t local = 0;
+    uint64_t value = 0;
+    while (tf_map_next(&conn->ports, &position, &local, &value)) {
+        tf_hub_channel_release(conn->hub, (tf_channel *)(uintptr_t)value);
+    }
+    tf_map_clear(&conn->ports);
+}
+
+tf_err tf_hub_answer_open(tf_conn *conn, tf_local promise, tf_channel *channel)
+{
+    tf_hub *hub = conn->hub;
+    uint8_t bytes[TF_RESULT_SMALL_MAX];
+    tf_writer w;
+    bool is_new = !tf_map_get(&conn->ports, channel->object.local, NULL);
+    if (promise == TF_LOCAL_NONE) {
+        return TF_OK;
+    }
+    if (is_new && conn->ports.count >= hub->config.channels_per_peer) {
+        return tf_hub_refuse(conn, promise, nobody, TF_REFUSAL_OVERLOADED);
+    }
+    if (tf_map_reserve(&conn->ports, 1) != TF_OK) {
+        return TF_ERR_NOMEM;
+    }
+    tf_wr_init(&w, bytes, sizeof(bytes));
+    tf_result_open_write(&w, &(tf_result_open){.epoch = channel->epoch,
+                                               .max_in_flight = hub->config.max_in_flight,
+                                               .max_body = hub->max_body});
+    tf_mention ref = {channel->object.local, TF_REF_OBJECT};
+    tf_err err = tf_hub_answer(conn, promise, tf_slice_of(bytes, tf_wr_len(&w)), &ref, 1);
+    if (err == TF_ERR_LIMIT_ITEMS || err == TF_ERR_LIMIT_BYTES) {
+        return tf_hub_refuse(conn, promise, nobody, TF_REFUSAL_OVERLOADED);
+    }
+    if (err == TF_OK && is_new) {
+        err = tf_map_put(&conn->ports, channel->object.local, (uintptr_t)channel);
+        TF_ASSERT(err == TF_OK);
+        channel->uses++;
+    }
+    return err;
+}
+
+/* -- open ---------------------------------------------------------------------------------------------------------- */
+
+/* Brings a channel into memory. */
+static tf_err load_channel(tf_hub *hub, tf_slice name, tf_channel **out)
+{
+    tf_local local = tf_local_next(hub->config.ids);
+    tf_err err = tf_channels_add(&hub->channels, name, local, out);
+    if (err != TF_OK) {
+        return err;
+    }
+    err = tf_map_put(&hub->objects, local, (uintptr_t)*out);
+    if (err != TF_OK) {
+        tf_channels_remove(&hub->channels, *out);
+    }
+    return err;
+}
+
+/* Waits with others for the creation of the channel, or for its end. */
+static tf_err wait_for(const tf_call *call, tf_pending *pending)
+{
+    if (call->event->result == TF_LOCAL_NONE) {
+        return TF_OK;
+    }
+    if (call->conn->waiting_opens >= TF_HUB_OPENS_MAX) {
+        return refuse(call, TF_REFUSAL_OVERLOADED);
+    }
+    return tf_hub_wait(call->conn, pending, call->event->result, NULL);
+}
+
+/* A change of the channel itself: asked for by this call. */
+static tf_err change_channel(const tf_call *call, tf_store_op_kind kind, tf_channel *channel)
+{
+    tf_slice name = tf_channel_name(channel);
+    tf_pending *pending = tf_hub_pending_new(call->conn, kind, channel, name.len);
+    if (pending == NULL) {
+        return refuse(call, TF_REFUSAL_OVERLOADED);
+    }
+    memcpy(pending->bytes, name.data, name.len);
+    pending->client_id_len = name.len;
+    pending->first.promise = call->event->result;
+    call->conn->waiting_opens++;
+    channel->change = pending;
+    tf_hub_gather(call->hub, pending);
+    return TF_OK;
+}
+
+static tf_err create_channel(const tf_call *call, tf_slice name)
+{
+    tf_hub *hub = call->hub;
+    tf_channel *channel = NULL;
+    if (hub->config.known_channels_only) {
+        return refuse(call, TF_REFUSAL_CHANNEL_NOT_FOUND);
+    }
+    if (hub->draining) {
+        return refuse(call, TF_REFUSAL_DRAINING);
+    }
+    if (call->conn->waiting_opens >= TF_HUB_OPENS_MAX || load_channel(hub, name, &channel) != TF_OK) {
+        return refuse(call, TF_REFUSAL_OVERLOADED);
+    }
+    channel->epoch = tf_rand_u64(hub->config.rand);
+    channel->uses++; /* until it is known whether the change could be queued */
+    tf_err err = change_channel(call, TF_STORE_CREATE, channel);
+    tf_hub_channel_release(hub, channel);
+    return err;
+}
+
+/* A channel that is not in memory. */
+static tf_err open_stored(const tf_call *call, tf_slice name)
+{
+    tf_hub *hub = call->hub;
+    tf_channel *channel = NULL;
+    tf_store_channel stored;
+    tf_err err = hub->has_store ? hub->store.table->channel_find(hub->store.ctx, name, &stored) : TF_OK;
+    if (!hub->has_store) {
+        return refuse(call, TF_REFUSAL_CHANNEL_NOT_FOUND);
+    }
+    if (err == TF_ERR_CLOSED) {
+        return create_channel(call, name);
+    }
+    if (err != TF_OK) {
+        return refuse(call, TF_REFUSAL_UNAVAILABLE);
+    }
+    if (load_channel(hub, name, &channel) != TF_OK) {
+        return refuse(call, TF_REFUSAL_OVERLOADED);
+    }
+    tf_channel_load(channel, &stored);
+    channel->uses++;
+    err = tf_hub_answer_open(call->conn, call->event->result, channel);
+    tf_hub_channel_release(hub, channel);
+    return err;
+}
+
+static tf_err serve_open(const tf_call *call)
+{
+    tf_args_open args;
+    if (tf_args_open_read(call->event->args, &args) != TF_OK || call->event->ref_count != 0 ||
+        !tf_channel_name_is_valid(args.channel)) {
+        return refuse(call, TF_REFUSAL_BAD_REQUEST);
+    }
+    tf_channel *channel = tf_channels_find(&call->hub->channels, args.channel);
+    if (channel == NULL) {
+        return open_stored(call, args.channel);
+    }
+    if (channel->stored) {
+        return tf_hub_answer_open(call->conn, call->event->result, channel);
+    }
+    return wait_for(call, channel->change);
+}
+
+tf_err tf_hub_serve_root(const tf_call *call)
+{
+    if (is_method(call, "open")) {
+        return serve_open(call);
+    }
+    return refuse(call, TF_REFUSAL_BAD_REQUEST);
+}
+
+/* -- channels ------------------------------------------------------------------------------------------------------ */
+
+static tf_err serve_close(const tf_call *call)
+{
+    if (tf_args_none_read(call->event->args) != TF_OK || call->event->ref_count != 0) {
+        return refuse(call, TF_REFUSAL_BAD_REQUEST);
+    }
+    if (call->channel->closed) {
+        static const uint8_t empty_map[] = {0x80};
+        return tf_hub_answer(call->conn, call->event->result, tf_slice_of(empty_map, sizeof(empty_map)), NULL, 0);
+    }
+    if (call->channel->change != NULL) {
+        return wait_for(call, call->channel->change);
+    }
+    if (call->conn->waiting_opens >= TF_HUB_OPENS_MAX) {
+        return refuse(call, TF_REFUSAL_OVERLOADED);
+    }
+    return change_channel(call, TF_STORE_CLOSE, call->channel);
+}
+
+static tf_err serve_subscribe(const tf_call *call)
+{
+    tf_args_subscribe args;
+    if (tf_args_subscribe_read(call->event->args, &args) != TF_OK || call->event->ref_count != 1) {
+        return refuse(call, TF_REFUSAL_BAD_REQUEST);
+    }
+    return tf_hub_subscribe(call, &args);
+}
+
+static tf_err serve_read(const tf_call *call)
+{
+    tf_args_read args;
+    if (tf_args_read_read(call->event->args, &args) != TF_OK || call->event->ref_count != 0) {
+        return refuse(call, TF_REFUSAL_BAD_REQUEST);
+    }
+    return tf_hub_read(call, &args);
+}
+
+tf_err tf_hub_serve_channel(const tf_call *call)
+{
+    if (is_method(call, "send")) {
+        return tf_hub_serve_send(call);
+    }
+    if (is_method(call, "subscribe")) {
+        return serve_subscribe(call);
+    }
+    if (is_method(call, "read")) {
+        return serve_read(call);
+    }
+    if (is_method(call, "close")) {
+        return serve_close(call);
+    }
+    return refuse(call, TF_REFUSAL_BAD_REQUEST);
+}

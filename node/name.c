@@ -1,0 +1,50 @@
+#include "node/name.h"
+
+static bool is_id_byte(uint8_t c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+           c == ':' || c == '~' || c == '-';
+}
+
+bool tf_client_id_is_valid(tf_slice id)
+{
+    for (size_t i = 0; i < id.len; i++) {
+        if (!is_id_byte(id.data[i])) {
+            return false;
+        }
+    }
+    return id.len >= 1 && id.len <= TF_CLIENT_ID_MAX;
+}
+
+bool tf_channel_name_is_valid(tf_slice name)
+{
+    for (size_t i = 0; i < name.len; i++) {
+        if (!is_id_byte(name.data[i]) && name.data[i] != '/') {
+            return false;
+        }
+    }
+    return name.len >= 1 && name.len <= TF_CHANNEL_NAME_MAX;
+}
+
+void tf_hex16(uint64_t value, uint8_t out[16])
+{
+    static const char digits[] = "0123456789abcdef";
+    for (size_t i = 16; i > 0; i--) {
+        out[i - 1] = (uint8_t)digits[value & 15u];
+        value >>= 4;
+    }
+}
+
+size_t tf_decimal(uint64_t value, uint8_t out[20])
+{
+    uint8_t reversed[20];
+    size_t len = 0;
+    do {
+        reversed[len++] = (uint8_t)('0' + value % 10u);
+        value /= 10u;
+    } while (value > 0);
+    for (size_t i = 0; i < len; i++) {
+        out[i] = reversed[len - 1 - i];
+    }
+    return len;
+}

@@ -1,0 +1,394 @@
+#include "node/store/memory.h"
+
+#include <xxhash.h>
+
+#include "proto/map.h"
+
+#define CHANNEL_COST 256u /* what a channel takes beside its name, index included */
+#define ENTRY_COST 64u    /* the same for a message, beside the entry */
+
+/* One message: id, client id and body follow. */
+typedef struct entry {
+    struct entry *same_hash;
+    uint64_t channel;
+    uint64_t seq;
+    int64_t timestamp_ms;
+    uint64_t instance;
+    tf_node_id origin;
+    uint32_t id_len;
+    uint32_t client_id_len;
+    uint32_t body_len;
+    uint8_t bytes[];
+} entry;
+
+typedef struct channel {
+    struct channel *same_hash;
+    uint64_t number;
+    uint64_t epoch;
+    bool closed;
+    uint64_t refused_in; /* the last group in which an append was refused */
+    entry **entries;     /* [seq - 1] */
+    size_t count;
+    size_t capacity;
+    size_t name_len;
+    uint8_t name[TF_CHANNEL_NAME_MAX];
+} channel;
+
+struct tf_memory_store {
+    tf_memory_store_config config;
+    tf_map names;       /* hash -> channel, chained by same_hash */
+    tf_map keys;        /* hash -> entry, chained by same_hash */
+    channel **channels; /* [number - 1] */
+    size_t channel_count;
+    size_t channel_capacity;
+    uint64_t messages;
+    uint64_t bytes;
+    uint64_t groups;
+    bool full;
+    bool group_done; /* submitted, not polled yet */
+};
+
+static uint64_t hash_name(const tf_memory_store *memory, tf_slice name)
+{
+    return XXH3_64bits_withSeed(name.data, name.len, memory->config.hash_key);
+}
+
+/* A tuple, each part of a fixed length or at the end, so that no two tuples have the same bytes. */
+static uint64_t hash_key(const tf_memory_store *memory, uint64_t number, const tf_node_id *origin, tf_slice client_id)
+{
+    uint8_t bytes[sizeof(number) + TF_NODE_ID_LEN + TF_CLIENT_ID_MAX];
+    TF_ASSERT(client_id.len <= TF_CLIENT_ID_MAX);
+    memcpy(bytes, &number, sizeof(number));
+    memcpy(bytes + sizeof(number), origin->bytes, TF_NODE_ID_LEN);
+    memcpy(bytes + sizeof(number) + TF_NODE_ID_LEN, client_id.data, client_id.len);
+    return XXH3_64bits_withSeed(bytes, sizeof(number) + TF_NODE_ID_LEN + client_id.len, memory->config.hash_key);
+}
+
+static void *map_pointer(const tf_map *map, uint64_t key)
+{
+    uint64_t value = 0;
+    return tf_map_get(map, key, &value) ? (void *)(uintptr_t)value : NULL;
+}
+
+static tf_slice entry_client_id(const entry *e)
+{
+    return tf_slice_of(e->bytes + e->id_len, e->client_id_len);
+}
+
+static size_t entry_size(size_t id_len, size_t client_id_len, size_t body_len)
+{
+    return sizeof(entry) + id_len + client_id_len + body_len;
+}
+
+static channel *channel_by_name(const tf_memory_store *memory, tf_slice name)
+{
+    channel *c = map_pointer(&memory->names, hash_name(memory, name));
+    while (c != NULL && !tf_slice_eq(tf_slice_of(c->name, c->name_len), name)) {
+        c = c->same_hash;
+    }
+    return c;
+}
+
+static channel *channel_by_number(const tf_memory_store *memory, uint64_t number)
+{
+    TF_ASSERT(number >= 1 && number <= memory->channel_count);
+    return memory->channels[number - 1];
+}
+
+/* Makes *array (of pointers) larger if it is full. */
+static bool grow(const tf_mem *mem, void **array, size_t count, size_t *capacity)
+{
+    if (count < *capacity) {
+        return true;
+    }
+    size_t wanted = *capacity == 0 ? 8 : *capacity * 2;
+    void *larger = tf_alloc(mem, wanted * sizeof(void *));
+    if (larger == NULL) {
+        return false;
+    }
+    if (count > 0) {
+        memcpy(larger, *array, count * sizeof(void *));
+    }
+    tf_free(mem, *array, *capacity * sizeof(void *));
+    *array = larger;
+    *capacity = wanted;
+    return true;
+}
+
+static bool grow_channels(tf_memory_store *memory)
+{
+    void *array = memory->channels;
+    bool ok = grow(memory->config.mem, &array, memory->channel_count, &memory->channel_capacity);
+    memory->channels = array;
+    return ok;
+}
+
+static bool grow_entries(tf_memory_store *memory, channel *c)
+{
+    void *array = c->entries;
+    bool ok = grow(memory->config.mem, &array, c->count, &c->capacity);
+    c->entries = array;
+    return ok;
+}
+
+/* -- writing ------------------------------------------------------------------------------------------------------- */
+
+static tf_refusal create(tf_memory_store *memory, tf_store_op *op)
+{
+    uint64_t cost = CHANNEL_COST + op->name.len;
+    TF_ASSERT(op->name.len <= TF_CHANNEL_NAME_MAX && channel_by_name(memory, op->name) == NULL);
+    if (memory->channel_count >= memory->config.channels_max || memory->bytes + cost > memory->config.bytes_max ||
+        !grow_channels(memory)) {
+        return TF_REFUSAL_STORE_FULL;
+    }
+    channel *c = tf_alloc(memory->config.mem, sizeof(*c));
+    if (c == NULL) {
+        return TF_REFUSAL_STORE_FULL;
+    }
+    *c = (channel){.number = memory->channel_count + 1, .epoch = op->epoch, .name_len = op->name.len};
+    memcpy(c->name, op->name.data, op->name.len);
+    uint64_t hash = hash_name(memory, op->name);
+    c->same_hash = map_pointer(&memory->names, hash);
+    if (tf_map_put(&memory->names, hash, (uintptr_t)c) != TF_OK) {
+        tf_free(memory->config.mem, c, sizeof(*c));
+        return TF_REFUSAL_STORE_FULL;
+    }
+    memory->channels[memory->channel_count++] = c;
+    memory->bytes += cost;
+    op->channel = c->number;
+    return TF_REFUSAL_NONE;
+}
+
+static void fill(entry *e, uint64_t number, const tf_stored *m)
+{
+    e->channel = number;
+    e->seq = m->seq;
+    e->timestamp_ms = m->timestamp_ms;
+    e->instance = m->instance;
+    e->origin = m->origin;
+    e->id_len = (uint32_t)m->id.len;
+    e->client_id_len = (uint32_t)m->client_id.len;
+    e->body_len = (uint32_t)m->body.len;
+    memcpy(e->bytes, m->id.data, m->id.len);
+    memcpy(e->bytes + m->id.len, m->client_id.data, m->client_id.len);
+    if (m->body.len > 0) {
+        memcpy(e->bytes + m->id.len + m->client_id.len, m->body.data, m->body.len);
+    }
+}
+
+static tf_refusal append(tf_memory_store *memory, const tf_store_op *op)
+{
+    const tf_stored *m = &op->message;
+    channel *c = channel_by_number(memory, op->channel);
+    size_t size = entry_size(m->id.len, m->client_id.len, m->body.len);
+    if (c->refused_in == memory->groups || memory->bytes + size + ENTRY_COST > memory->config.bytes_max ||
+        !grow_entries(memory, c)) {
+        c->refused_in = memory->groups;
+        memory->full = true;
+        return TF_REFUSAL_STORE_FULL;
+    }
+    TF_ASSERT(m->seq == c->count + 1);
+    uint64_t hash = hash_key(memory, op->channel, &m->origin, m->client_id);
+    entry *e = tf_alloc(memory->config.mem, size);
+    if (e != NULL) {
+        fill(e, op->channel, m);
+        e->same_hash = map_pointer(&memory->keys, hash);
+    }
+    if (e == NULL || tf_map_put(&memory->keys, hash, (uintptr_t)e) != TF_OK) {
+        tf_free(memory->config.mem, e, size);
+        c->refused_in = memory->groups;
+        memory->full = true;
+        return TF_REFUSAL_STORE_FULL;
+    }
+    c->entries[c->count++] = e;
+    memory->messages++;
+    memory->bytes += size + ENTRY_COST;
+    memory->full = false;
+    return TF_REFUSAL_NONE;
+}
+
+static void memory_submit(void *ctx, tf_store_group *group)
+{
+    tf_memory_store *memory = ctx;
+    TF_ASSERT(!memory->group_done);
+    memory->groups++;
+    for (size_t i = 0; i < group->count; i++) {
+        tf_store_op *op = &group->ops[i];
+        switch (op->kind) {
+        case TF_STORE_CREATE:
+            op->outcome = create(memory, op);
+            break;
+        case TF_STORE_APPEND:
+            op->outcome = append(memory, op);
+            break;
+        case TF_STORE_CLOSE:
+            channel_by_number(memory, op->channel)->closed = true;
+            op->outcome = TF_REFUSAL_NONE;
+            break;
+        }
+    }
+    memory->group_done = true;
+}
+
+static bool memory_poll(void *ctx, tf_store_event_type *out)
+{
+    tf_memory_store *memory = ctx;
+    bool done = memory->group_done;
+    memory->group_done = false;
+    *out = TF_STORE_GROUP_DONE;
+    return done;
+}
+
+/* -- reading ------------------------------------------------------------------------------------------------------- */
+
+static void describe(const channel *c, tf_store_channel *out)
+{
+    *out = (tf_store_channel){.number = c->number,
+                              .epoch = c->epoch,
+                              .first = 1,
+                              .head = c->count,
+                              .timestamp_ms = c->count == 0 ? 0 : c->entries[c->count - 1]->timestamp_ms,
+                              .closed = c->closed,
+                              .name = tf_slice_of(c->name, c->name_len)};
+}
+
+static tf_err memory_channel_find(void *ctx, tf_slice name, tf_store_channel *out)
+{
+    const channel *c = channel_by_name(ctx, name);
+    if (c == NULL) {
+        return TF_ERR_CLOSED;
+    }
+    describe(c, out);
+    return TF_OK;
+}
+
+static bool memory_channel_next(void *ctx, size_t *position, tf_store_channel *out)
+{
+    tf_memory_store *memory = ctx;
+    if (*position >= memory->channel_count) {
+        return false;
+    }
+    describe(memory->channels[(*position)++], out);
+    return true;
+}
+
+static void stored_of(const entry *e, tf_stored *out)
+{
+    *out = (tf_stored){.seq = e->seq,
+                       .timestamp_ms = e->timestamp_ms,
+                       .id = tf_slice_of(e->bytes, e->id_len),
+                       .origin = e->origin,
+                       .instance = e->instance,
+                       .client_id = entry_client_id(e),
+                       .body = tf_slice_of(e->bytes + e->id_len + e->client_id_len, e->body_len)};
+}
+
+static tf_err memory_find(void *ctx, uint64_t number, const tf_node_id *origin, tf_slice client_id, tf_stored *out)
+{
+    tf_memory_store *memory = ctx;
+    const entry *e = map_pointer(&memory->keys, hash_key(memory, number, origin, client_id));
+    while (e != NULL && !(e->channel == number && tf_node_id_eq(&e->origin, origin) &&
+                          tf_slice_eq(entry_client_id(e), client_id))) {
+        e = e->same_hash;
+    }
+    if (e == NULL) {
+        return TF_ERR_CLOSED;
+    }
+    stored_of(e, out);
+    return TF_OK;
+}
+
+static tf_store_presence memory_read(void *ctx, uint64_t number, uint64_t seq, tf_stored *out)
+{
+    const channel *c = channel_by_number(ctx, number);
+    TF_ASSERT(seq >= 1 && seq <= c->count);
+    stored_of(c->entries[seq - 1], out);
+    return TF_STORE_HERE;
+}
+
+static uint64_t memory_find_time(void *ctx, uint64_t number, int64_t timestamp_ms)
+{
+    const channel *c = channel_by_number(ctx, number);
+    size_t low = 0;
+    size_t high = c->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (c->entries[middle]->timestamp_ms < timestamp_ms) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low + 1;
+}
+
+static void memory_get_stats(void *ctx, tf_store_stats *out)
+{
+    const tf_memory_store *memory = ctx;
+    *out = (tf_store_stats){.channels = memory->channel_count,
+                            .messages = memory->messages,
+                            .bytes = memory->bytes,
+                            .bytes_max = memory->config.bytes_max,
+                            .full = memory->full};
+}
+
+/* -- life ---------------------------------------------------------------------------------------------------------- */
+
+tf_err tf_memory_store_new(tf_memory_store **out, const tf_memory_store_config *config)
+{
+    tf_memory_store *memory = tf_alloc(config->mem, sizeof(*memory));
+    if (memory == NULL) {
+        return TF_ERR_NOMEM;
+    }
+    *memory = (tf_memory_store){.config = *config};
+    if (config->bytes_max == 0) {
+        memory->config.bytes_max = TF_STORE_MEMORY_BYTES;
+    }
+    if (config->channels_max == 0) {
+        memory->config.channels_max = TF_CHANNELS_MAX;
+    }
+    tf_map_init(&memory->names, config->mem, config->hash_key);
+    tf_map_init(&memory->keys, config->mem, config->hash_key);
+    *out = memory;
+    return TF_OK;
+}
+
+static void free_channel(const tf_mem *mem, channel *c)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        entry *e = c->entries[i];
+        tf_free(mem, e, entry_size(e->id_len, e->client_id_len, e->body_len));
+    }
+    tf_free(mem, c->entries, c->capacity * sizeof(*c->entries));
+    tf_free(mem, c, sizeof(*c));
+}
+
+void tf_memory_store_free(tf_memory_store *memory)
+{
+    if (memory == NULL) {
+        return;
+    }
+    const tf_mem *mem = memory->config.mem;
+    for (size_t i = 0; i < memory->channel_count; i++) {
+        free_channel(mem, memory->channels[i]);
+    }
+    tf_free(mem, memory->channels, memory->channel_capacity * sizeof(*memory->channels));
+    tf_map_clear(&memory->names);
+    tf_map_clear(&memory->keys);
+    tf_free(mem, memory, sizeof(*memory));
+}
+
+tf_store tf_memory_store_get(tf_memory_store *memory)
+{
+    static const tf_store_table table = {
+        .submit = memory_submit,
+        .poll = memory_poll,
+        .channel_find = memory_channel_find,
+        .channel_next = memory_channel_next,
+        .find = memory_find,
+        .read = memory_read,
+        .find_time = memory_find_time,
+        .get_stats = memory_get_stats,
+    };
+    return (tf_store){&table, memory};
+}
