@@ -1,0 +1,77 @@
+"""A relay that is restarted. Its store is in memory: what it held is gone, which it says (another channel epoch);
+clients come back by themselves, and what was not acked before is sent again."""
+import signal
+
+import lib
+
+
+def restarted(world, relay, end):
+    """The same relay again: same key, same port."""
+    relay.signal(end)
+    status = relay.wait()
+    assert status == (0 if end == signal.SIGTERM else -end), status
+    again = world.relay(listen=relay.address)
+    assert again.uri == relay.uri, f"{again.uri} is not {relay.uri}"
+    return again
+
+
+def clients_go_on(world, end):
+    relay = world.relay()
+    sub = world.sub(relay.uri, "c", "--from", "first", "-n", "4")
+    pub = world.pub(relay.uri, "c", stdin=lib.subprocess.PIPE)
+    for line in (b"one\n", b"two\n"):
+        pub.process.stdin.write(line)
+    pub.process.stdin.flush()
+    sub.out.wait_lines(2)
+    restarted(world, relay, end)
+    pub.process.stdin.write(b"three\nfour\n")
+    pub.process.stdin.close()
+    assert pub.succeeds() == b""
+    out, err = sub.ends(lib.OK)
+    assert out == b"one\ntwo\nthree\nfour\n", out
+    assert "another channel epoch" in err, f"the loss was not announced: {err!r}"
+
+
+def test_clients_go_on_after_term(world):
+    clients_go_on(world, signal.SIGTERM)
+
+
+def test_clients_go_on_after_kill(world):
+    clients_go_on(world, signal.SIGKILL)
+
+
+def test_verify_ends_with_1_when_the_channel_was_lost(world):
+    relay = world.relay()
+    sub = world.sub(relay.uri, "c", "--from", "first", "--verify")
+    world.pub(relay.uri, "c", "one").succeeds()
+    sub.out.wait_lines(1)
+    restarted(world, relay, signal.SIGKILL)
+    out, err = sub.ends(lib.NEGATIVE)
+    assert out == b"one\n" and "another channel epoch" in err, (out, err)
+
+
+def test_sends_while_the_relay_is_away_wait_for_it(world):
+    """More than fits anywhere on the way: pub stops reading, loses nothing, and ends with 0."""
+    lines = lib.numbered_lines(5000)
+    relay = world.relay()
+    pub = world.pub(relay.uri, "c", stdin=lib.subprocess.PIPE)
+    pub.process.stdin.write(b"first\n")
+    pub.process.stdin.flush()
+    probe = world.sub(relay.uri, "c", "--from", "first", "-n", "1")
+    assert probe.succeeds() == b"first\n"
+    relay.signal(signal.SIGKILL)
+    relay.wait()
+    writer = lib.threading.Thread(target=lambda: (pub.process.stdin.write(b"\n".join(lines) + b"\n"),
+                                                  pub.process.stdin.close()), daemon=True)
+    writer.start()
+    again = world.relay(listen=relay.address)
+    assert pub.succeeds() == b""
+    writer.join()
+    # "first" may come again: it was acked by the relay that is gone, or it was not.
+    head = world.sub(again.uri, "c", "--from", "first", "-n", "1").succeeds()
+    extra = 1 if head == b"first\n" else 0
+    sub = world.sub(again.uri, "c", "--verify", "--from", "first", "-n", str(len(lines) + extra))
+    lib.same_lines(sub.succeeds(), [b"first"] * extra + lines, "the subscriber")
+
+
+lib.main(globals())

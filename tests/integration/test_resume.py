@@ -1,0 +1,73 @@
+"""Both routes dead for a while: the session is resumed, not replaced, and everything comes once, in order (P2, P3)."""
+import time
+
+import lib
+
+OUTAGE = 20 if lib.LONG else 6  # seconds; TF_LONG=1: the long one
+LINES = 12000
+RATE = 1500
+
+
+def test_both_routes_dead_and_healed_resumes_the_session(world):
+    lines = lib.numbered_lines(LINES)
+    relay = world.relay()
+    forwarders = [world.forwarder(relay), world.forwarder(relay)]
+    sub = world.sub(relay.uri_via(forwarders[0]), "c", "--verify", "--from", "first", "-n", str(LINES))
+    with open(world.write("lines", b"\n".join(lines) + b"\n"), "rb") as file:
+        pub = world.pub(relay.uri_via(forwarders[1]), "c", "--rate", str(RATE), stdin=file)
+    sub.out.wait_lines(LINES // 6)
+    for forwarder in forwarders:
+        forwarder.command("stream cut")
+        forwarder.command("datagram cut")
+    time.sleep(OUTAGE)  # the length of the fault
+    before = sub.out.lines
+    assert before < LINES, "everything had come before the outage"
+    for forwarder in forwarders:
+        forwarder.command("datagram heal")
+        forwarder.command("stream heal")
+    healed = time.monotonic()
+    sub.out.wait_lines(before + 1)
+    print(f"        dead for {OUTAGE} s; the first line came {time.monotonic() - healed:.1f} s after healing")
+    assert pub.succeeds() == b""
+    lib.same_lines(sub.succeeds(), lines, "the subscriber")
+    for name in ("pub", "sub"):
+        mine = [line for line in relay.events("session_started") if world.id(name)[:8] in line]
+        assert len(mine) == 1, f"{name} had {len(mine)} sessions: {mine}"
+
+
+def test_stream_cut_and_healed_is_a_new_generation_of_the_same_session(world):
+    relay = world.relay()
+    forwarder = world.forwarder(relay)
+    sub = world.sub(relay.uri_via(forwarder), "c", "--verify", "--from", "first", "-n", "2")
+    world.pub(relay.uri, "c", "one").succeeds()
+    sub.out.wait_lines(1)
+    forwarder.command("stream cut")
+    forwarder.command("stream heal")
+    relay.err.wait_match(r"event=stream_up peer=\S+ generation=\d+ resumed=true")
+    world.pub(relay.uri, "c", "two").succeeds()
+    assert sub.succeeds() == b"one\ntwo\n"
+    mine = [line for line in relay.events("session_started") if world.id("sub")[:8] in line]
+    assert len(mine) == 1, mine
+
+
+def test_resume_with_both_routes_cut_in_the_middle_of_everything(world):
+    """Several short outages; each time the ring of either side is resumed where it was."""
+    lines = lib.numbered_lines(LINES)
+    relay = world.relay()
+    forwarder = world.forwarder(relay)
+    uri = relay.uri_via(forwarder)
+    sub = world.sub(uri, "c", "--verify", "--from", "first", "-n", str(LINES))
+    with open(world.write("lines", b"\n".join(lines) + b"\n"), "rb") as file:
+        pub = world.pub(uri, "c", "--rate", "6000", stdin=file)
+    for part in range(1, 5):
+        sub.out.wait_lines(part * LINES // 6)
+        forwarder.command("stream cut")
+        forwarder.command("datagram cut")
+        forwarder.command("stream heal")
+        forwarder.command("datagram heal")
+    assert pub.succeeds() == b""
+    lib.same_lines(sub.succeeds(), lines, "the subscriber")
+    assert len(relay.events("session_started")) == 2, relay.events("session_started")
+
+
+lib.main(globals())
