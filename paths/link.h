@@ -51,6 +51,11 @@ void tf_link_datagram_up(tf_link *link, tf_time now, uint64_t generation);
 /* The datagram route cannot be used at all (socket error). It goes on being probed. */
 void tf_link_datagram_down(tf_link *link, tf_time now);
 
+/* A packet that opened, with the highest number so far, came from an address that is not the one in use: both are
+ * challenged now. TF_LINK_EVENT_MOVED gives the verdict: the new address, unless the old one answers within 3 PTO (at most
+ * 1 s) or the new one does not. No-op while a test is going on. */
+void tf_link_datagram_moved(tf_link *link, tf_time now);
+
 /* -- in ------------------------------------------------------------------------------------------------------------ */
 
 /* Bytes of the stream after WELCOME. Takes whole frames only; *consumed says how many bytes were used: keep the rest for
@@ -82,7 +87,7 @@ typedef struct tf_link_packet {
     uint64_t generation;
     uint64_t number; /* strictly increasing per generation: the nonce */
     size_t len;      /* of the plaintext in buf */
-    bool to_candidate; /* reserved for a challenge of a new peer address: goes to the address under validation */
+    bool to_candidate; /* a challenge for the address under test (tf_link_datagram_moved); else for the one in use */
 } tf_link_packet;
 
 /* Fills buf (cap >= TF_PACKET_PLAIN_MAX) with the frames of one packet. False: nothing to send, or the congestion window
@@ -96,6 +101,9 @@ void tf_link_close(tf_link *link, tf_time now, tf_close_code code, tf_slice reas
 
 /* What goes into HELLO and WELCOME: the next link seq that we expect (our floor). */
 uint64_t tf_link_next_expected(const tf_link *link);
+/* Our ring holds the link seqs send_floor .. send_next - 1: what a resume may begin with. */
+uint64_t tf_link_send_floor(const tf_link *link);
+uint64_t tf_link_send_next(const tf_link *link);
 /* What the peer said there: empties the ring below it. PEER_ACK when it was never sent, or lies below what was acked. */
 TF_MUST_CHECK tf_err tf_link_resume(tf_link *link, tf_time now, uint64_t peer_next_expected);
 
@@ -118,6 +126,7 @@ typedef enum tf_link_event_type {
     TF_LINK_EVENT_VERDICT,     /* route, verdict, and the one before */
     TF_LINK_EVENT_CONFIRMED,   /* a packet of ours under `generation` was acked: use its keys */
     TF_LINK_EVENT_RETIRED,     /* the keys of `generation` can be erased */
+    TF_LINK_EVENT_MOVED,       /* moved: the address under test is the peer's; else it is to be forgotten */
     TF_LINK_EVENT_UNREACHABLE, /* both routes failed N times in a row */
     TF_LINK_EVENT_REDUNDANCY_LOST, /* everything comes by one route while `route` claims to be up: reopen it */
     TF_LINK_EVENT_CLOSED       /* the peer's CLOSE: code, reason */
@@ -129,6 +138,7 @@ typedef struct tf_link_event {
     tf_verdict verdict;
     tf_verdict before;
     uint64_t generation;
+    bool moved;
     uint64_t code;
     tf_slice reason; /* valid until the next call on the link */
 } tf_link_event;

@@ -1,0 +1,94 @@
+#include "paths/link_congestion.h"
+
+#define WINDOW_NOISY (16u * TF_PACKET_BASE) /* losses without a queue do not take it below */
+#define QUEUE_PACKETS 3u                    /* Veno: fewer of ours in the queue of the path are none */
+#define BURST_PACKETS 10u
+#define BURST_TIME (2 * TF_MS)
+
+void tf_link_congestion_init(tf_link_congestion *cc)
+{
+    *cc = (tf_link_congestion){.window = TF_CWND_INITIAL, .threshold = SIZE_MAX};
+}
+
+void tf_link_congestion_restart(tf_link_congestion *cc)
+{
+    cc->window = TF_CWND_INITIAL;
+    cc->threshold = SIZE_MAX;
+    cc->limited = false;
+    cc->pace_at = 0;
+}
+
+bool tf_link_congestion_has_room(const tf_link_congestion *cc)
+{
+    return cc->in_flight + TF_PACKET_BASE <= cc->window;
+}
+
+tf_time tf_link_congestion_pace(const tf_link_congestion *cc)
+{
+    return cc->pace_at;
+}
+
+/* The time that `bytes` take at 5/4 of window per round trip, twice that in slow start. */
+static tf_time spacing(const tf_link_congestion *cc, const tf_link_rtt *rtt, size_t bytes)
+{
+    uint64_t quarters = cc->window < cc->threshold ? 10 : 5;
+    return bytes * rtt->smoothed * 4 / (quarters * cc->window);
+}
+
+void tf_link_congestion_sent(tf_link_congestion *cc, const tf_link_rtt *rtt, tf_time now, size_t bytes)
+{
+    tf_time burst = tf_time_max(spacing(cc, rtt, (size_t)BURST_PACKETS * TF_PACKET_BASE), BURST_TIME);
+    if (now > burst && cc->pace_at < now - burst) {
+        cc->pace_at = now - burst;
+    }
+    cc->pace_at += spacing(cc, rtt, bytes);
+    cc->in_flight += bytes;
+}
+
+void tf_link_congestion_gone(tf_link_congestion *cc, size_t bytes)
+{
+    TF_ASSERT(bytes <= cc->in_flight);
+    cc->in_flight -= bytes;
+}
+
+void tf_link_congestion_acked(tf_link_congestion *cc, tf_time sent_at, size_t bytes)
+{
+    tf_link_congestion_gone(cc, bytes);
+    if (!cc->limited || sent_at <= cc->recovery) {
+        return;
+    }
+    if (cc->window < cc->threshold) {
+        cc->window += bytes;
+    } else {
+        cc->window += TF_PACKET_BASE * bytes / cc->window;
+    }
+    if (cc->window > TF_CWND_MAX) {
+        cc->window = TF_CWND_MAX;
+    }
+    if (cc->in_flight + 2 * TF_PACKET_BASE < cc->window) {
+        cc->limited = false;
+    }
+}
+
+void tf_link_congestion_lost(tf_link_congestion *cc, const tf_link_rtt *rtt, tf_time now, tf_time sent_at)
+{
+    if (sent_at <= cc->recovery) {
+        return;
+    }
+    cc->recovery = now;
+    tf_time waiting = rtt->smoothed > rtt->least ? rtt->smoothed - rtt->least : 0;
+    bool queue = rtt->smoothed > 0 && cc->window * waiting / rtt->smoothed >= (size_t)QUEUE_PACKETS * TF_PACKET_BASE;
+    size_t window = queue ? cc->window * 7 / 10 : cc->window * 9 / 10;
+    size_t least = queue ? TF_CWND_MIN : WINDOW_NOISY;
+    if (window < least) {
+        window = cc->window < least ? cc->window : least;
+    }
+    cc->window = window;
+    cc->threshold = window > least ? window : least;
+}
+
+void tf_link_congestion_collapse(tf_link_congestion *cc)
+{
+    cc->threshold = cc->window / 2 > WINDOW_NOISY ? cc->window / 2 : WINDOW_NOISY;
+    cc->window = TF_CWND_MIN;
+}

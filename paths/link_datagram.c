@@ -1,0 +1,319 @@
+/* The datagram slot: packs frames into packets. While the stream carries and flows it copies what fits its window and
+ * sheds the rest; else it carries: everything unacked is queued here until a link ack has it. What became of packets is
+ * link_loss.c's business. */
+#include "paths/link_private.h"
+
+#define COPY_WAIT (5 * TF_MS) /* a copy that found no room for so long is shed */
+#define TRICKLE_MAX (250 * TF_MS)
+#define BLOCKED_DELAY (10 * TF_MS)
+#define SENT_RESERVE 256u /* records kept for packets without segments */
+#define AGAIN_REPEATS 2u  /* a retransmission goes twice */
+
+tf_link_generation *tf_link_datagram_sending(tf_link *link)
+{
+    tf_link_generation *found = NULL;
+    for (size_t i = 0; i < TF_LINK_GENERATIONS; i++) {
+        tf_link_generation *generation = &link->datagram.generations[i];
+        if (generation->keys == TF_LINK_KEYS_CURRENT) {
+            return generation;
+        }
+        if (generation->keys == TF_LINK_KEYS_UNCONFIRMED) {
+            found = generation;
+        }
+    }
+    return found;
+}
+
+bool tf_link_datagram_can_send(const tf_link *link)
+{
+    return tf_link_may_send_data(link, TF_ROUTE_DATAGRAM) && link->state == TF_LINK_OPEN &&
+           link->routes[TF_ROUTE_DATAGRAM].reachable && tf_link_route_is_live(&link->routes[TF_ROUTE_DATAGRAM]);
+}
+
+/* --- copy or carry --- */
+
+static void queue_all(tf_link *link)
+{
+    tf_link_ring *ring = &link->ring;
+    for (uint64_t seq = ring->floor; seq < link->datagram.next && seq < ring->next; seq++) {
+        tf_link_entry *entry = tf_link_ring_at(ring, seq);
+        if (entry->data != NULL && entry->copy == TF_LINK_COPY_NONE) {
+            tf_link_ring_queue(ring, seq, entry->sent ? AGAIN_REPEATS : 1);
+        }
+    }
+}
+
+void tf_link_datagram_choose(tf_link *link, tf_time now)
+{
+    tf_link_datagram *d = &link->datagram;
+    bool flows = tf_link_may_send_data(link, TF_ROUTE_STREAM) && link->stream.up &&
+                 link->routes[TF_ROUTE_STREAM].verdict == TF_VERDICT_UP;
+    if (d->carrying == !flows) {
+        return;
+    }
+    d->carrying = !flows;
+    if (d->carrying) {
+        queue_all(link);
+        d->backoff = 0;
+        tf_link_loss_tick(link, now);
+    }
+}
+
+/* Moves the cursor over what is acked and, while it copies, over what waited too long. */
+static void skip_and_shed(tf_link *link, tf_time now)
+{
+    tf_link_datagram *d = &link->datagram;
+    tf_route_stats *stats = &link->stats[TF_ROUTE_DATAGRAM];
+    if (d->next < link->ring.floor) {
+        stats->retired += link->ring.floor - d->next;
+        d->next = link->ring.floor;
+    }
+    for (; d->next < link->ring.next; d->next++) {
+        tf_link_entry *entry = tf_link_ring_at(&link->ring, d->next);
+        if (entry->data == NULL) {
+            stats->retired++;
+        } else if (!d->carrying && now - entry->queued_at >= COPY_WAIT) {
+            entry->copy = TF_LINK_COPY_NONE;
+            stats->shed++;
+        } else {
+            return;
+        }
+    }
+}
+
+static bool has_segments(const tf_link *link)
+{
+    return link->ring.queued > 0 || link->datagram.next < link->ring.next;
+}
+
+/* While it copies, one packet in a round trip goes whatever the window says, so that the path stays measured. */
+static bool may_trickle(const tf_link *link, tf_time now)
+{
+    const tf_link_datagram *d = &link->datagram;
+    return !d->carrying && now - d->last_data >= tf_time_min(link->routes[TF_ROUTE_DATAGRAM].rtt.smoothed, TRICKLE_MAX);
+}
+
+/* May a packet with segments go now? Notes what it waits for. */
+static bool may_send_segments(tf_link *link, tf_time now)
+{
+    tf_link_datagram *d = &link->datagram;
+    if (!tf_link_datagram_can_send(link)) {
+        return false;
+    }
+    skip_and_shed(link, now);
+    const tf_link_generation *sending = tf_link_datagram_sending(link);
+    if (!has_segments(link) || sending->sent.next - sending->sent.oldest >= TF_LINK_SENT_MAX - SENT_RESERVE) {
+        return false;
+    }
+    if (d->probes > 0) {
+        return true;
+    }
+    if (!tf_link_congestion_has_room(&d->cc)) {
+        d->cc.limited = true;
+        return may_trickle(link, now);
+    }
+    d->paced_at = TF_NEVER;
+    if (tf_link_congestion_pace(&d->cc) > now) {
+        d->paced_at = tf_link_congestion_pace(&d->cc);
+        return false;
+    }
+    return true;
+}
+
+/* --- packets --- */
+
+static bool write_segment(tf_link *link, uint64_t seq, tf_writer *w, tf_link_sent_packet *packet)
+{
+    tf_frame frame;
+    frame.type = TF_FRAME_SEGMENT;
+    frame.u.segment = tf_link_ring_segment(&link->ring, seq);
+    if (tf_frame_size(&frame) > tf_wr_left(w) || !tf_link_sent_add(packet, seq)) {
+        return false;
+    }
+    TF_ASSERT(tf_frame_write(w, &frame));
+    tf_link_entry *entry = tf_link_ring_at(&link->ring, seq);
+    tf_route_stats *stats = &link->stats[TF_ROUTE_DATAGRAM];
+    stats->sent_segments++;
+    stats->sent_bytes += entry->len;
+    stats->repaired += entry->sent ? 1 : 0;
+    entry->sent = true;
+    entry->flying++;
+    return true;
+}
+
+/* Fills w: what is to be sent again first, then what is new, each in ascending order. */
+static void write_segments(tf_link *link, tf_writer *w, tf_link_sent_packet *packet)
+{
+    tf_link_datagram *d = &link->datagram;
+    tf_link_ring *ring = &link->ring;
+    uint64_t seq = 0;
+    for (uint64_t from = ring->floor; tf_link_ring_next_queued(ring, from, &seq); from = seq + 1) {
+        if (!write_segment(link, seq, w, packet)) {
+            return;
+        }
+        tf_link_ring_queued_sent(ring, seq);
+    }
+    while (d->next < ring->next) {
+        tf_link_entry *entry = tf_link_ring_at(ring, d->next);
+        if (entry->data != NULL) {
+            if (!write_segment(link, d->next, w, packet)) {
+                return;
+            }
+            entry->copy = TF_LINK_COPY_FLYING;
+        }
+        d->next++;
+    }
+}
+
+/* Forgets the oldest packet of a route that does not answer, so that its records do not pile up. */
+static void bound_unanswered(tf_link *link, tf_link_generation *generation)
+{
+    tf_link_sent *sent = &generation->sent;
+    if (tf_link_route_is_live(&link->routes[TF_ROUTE_DATAGRAM]) && generation->keys == TF_LINK_KEYS_CURRENT) {
+        return;
+    }
+    if (sent->next - sent->oldest >= 8) {
+        tf_link_sent_at(sent, sent->oldest)->open = false;
+        tf_link_sent_settle(sent);
+    }
+}
+
+/* Numbers the packet in w and keeps its record. */
+static void finish(tf_link *link, tf_time now, tf_link_generation *generation, const tf_link_sent_packet *built,
+                   size_t len, tf_link_packet *out)
+{
+    tf_link_datagram *d = &link->datagram;
+    tf_link_route *route = &link->routes[TF_ROUTE_DATAGRAM];
+    *out = (tf_link_packet){.generation = generation->generation, .number = generation->sent.next, .len = len};
+    tf_link_sent_packet *packet = tf_link_sent_push(&generation->sent);
+    *packet = *built;
+    packet->at = now;
+    packet->open = packet->eliciting;
+    packet->bytes = 0;
+    if (packet->eliciting && generation->keys == TF_LINK_KEYS_CURRENT && tf_link_route_is_live(route)) {
+        packet->bytes = (uint16_t)(len + TF_PACKET_HEADER + TF_PACKET_TAG);
+        tf_link_congestion_sent(&d->cc, &route->rtt, now, packet->bytes);
+        tf_link_route_outstanding(route, now, true);
+        d->last_eliciting = now;
+    }
+    if (packet->runs_used > 0) {
+        d->last_data = now;
+        tf_link_data(link, now, TF_ROUTE_DATAGRAM);
+    }
+    if (!packet->eliciting) {
+        tf_link_sent_settle(&generation->sent);
+    }
+    link->stats[TF_ROUTE_DATAGRAM].sent_packets++;
+    tf_link_route_sent(route, now);
+}
+
+/* A challenge that waits: for a generation that is not confirmed, or for an address under test. */
+typedef struct challenge {
+    tf_link_generation *generation;
+    uint64_t token;
+    bool *wanted;
+    bool to_candidate;
+} challenge;
+
+static bool next_challenge(tf_link *link, challenge *out)
+{
+    for (size_t i = 0; i < TF_LINK_GENERATIONS; i++) {
+        tf_link_generation *g = &link->datagram.generations[i];
+        if (g->keys == TF_LINK_KEYS_UNCONFIRMED && g->challenge_wanted) {
+            *out = (challenge){.generation = g, .token = g->challenge, .wanted = &g->challenge_wanted};
+            return true;
+        }
+    }
+    tf_link_move *move = &link->datagram.move;
+    for (size_t i = 0; move->testing && i < 2; i++) {
+        if (move->wanted[i]) {
+            *out = (challenge){.generation = tf_link_datagram_sending(link),
+                               .token = move->tokens[i],
+                               .wanted = &move->wanted[i],
+                               .to_candidate = i == TF_LINK_MOVE_NEW};
+            return out->generation != NULL;
+        }
+    }
+    return false;
+}
+
+static bool pull_challenge(tf_link *link, tf_time now, uint8_t *buf, tf_link_packet *out)
+{
+    challenge next;
+    if (link->state != TF_LINK_OPEN || !next_challenge(link, &next)) {
+        return false;
+    }
+    bound_unanswered(link, next.generation);
+    if (!tf_link_sent_reserve(&next.generation->sent)) {
+        return false;
+    }
+    tf_writer w;
+    tf_wr_init(&w, buf, TF_PACKET_PLAIN_MAX);
+    tf_frame frame;
+    frame.type = TF_FRAME_CHALLENGE;
+    frame.u.token = next.token;
+    TF_ASSERT(tf_frame_write(&w, &frame));
+    /* the path is to prove that it takes whole packets */
+    static const uint8_t zeroes[TF_PACKET_PLAIN_MAX];
+    frame.type = TF_FRAME_PADDING;
+    frame.u.payload = tf_slice_of(zeroes, tf_wr_left(&w) - TF_FRAME_HEADER);
+    TF_ASSERT(tf_frame_write(&w, &frame));
+    const tf_link_sent_packet packet = {.eliciting = true};
+    *next.wanted = false;
+    link->stats[TF_ROUTE_DATAGRAM].probes++;
+    finish(link, now, next.generation, &packet, tf_wr_len(&w), out);
+    out->to_candidate = next.to_candidate;
+    return true;
+}
+
+static void write_probe(tf_link *link, tf_time now, tf_writer *w)
+{
+    tf_frame frame;
+    frame.type = TF_FRAME_PING;
+    frame.u.token = tf_link_route_take_probe(&link->routes[TF_ROUTE_DATAGRAM], now);
+    TF_ASSERT(tf_frame_write(w, &frame));
+    link->stats[TF_ROUTE_DATAGRAM].probes++;
+}
+
+bool tf_link_pull_packet(tf_link *link, tf_time now, uint8_t *buf, size_t cap, tf_link_packet *out)
+{
+    tf_link_enter(link, now);
+    TF_ASSERT(cap >= TF_PACKET_PLAIN_MAX);
+    tf_link_datagram *d = &link->datagram;
+    if (pull_challenge(link, now, buf, out)) {
+        return true;
+    }
+    tf_link_generation *generation = tf_link_datagram_sending(link);
+    if (generation == NULL || link->state == TF_LINK_CLOSED) {
+        return false;
+    }
+    bool segments = may_send_segments(link, now);
+    if (!segments && d->probes == 0 && !tf_link_control_waits(link, TF_ROUTE_DATAGRAM)) {
+        return false;
+    }
+    bound_unanswered(link, generation);
+    if (!tf_link_sent_reserve(&generation->sent)) {
+        d->paced_at = now + BLOCKED_DELAY;
+        return false;
+    }
+    tf_writer w;
+    tf_wr_init(&w, buf, TF_PACKET_PLAIN_MAX);
+    tf_link_sent_packet packet = {0};
+    packet.eliciting = tf_link_control_write(link, now, TF_ROUTE_DATAGRAM, &w);
+    if (segments) {
+        write_segments(link, &w, &packet);
+        packet.eliciting = packet.eliciting || packet.runs_used > 0;
+    }
+    if (d->probes > 0) {
+        d->probes = segments && has_segments(link) ? d->probes - 1 : 0;
+        if (!packet.eliciting) {
+            write_probe(link, now, &w);
+            packet.eliciting = true;
+        }
+    }
+    if (tf_wr_len(&w) == 0) {
+        return false;
+    }
+    finish(link, now, generation, &packet, tf_wr_len(&w), out);
+    return true;
+}

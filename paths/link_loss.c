@@ -1,0 +1,241 @@
+/* What became of the packets of the datagram slot: acked, lost (RFC 9002 §6), or to be asked after. */
+#include "paths/link_private.h"
+
+#define PROBES_OF_PTO 2u
+#define STALL_BACKOFF 2u    /* PTOs without an answer before the route can count as stalled */
+#define COLLAPSE_BACKOFF 4u /* and before its window is given up */
+#define BACKOFF_MAX 8u
+#define AGAIN_REPEATS 2u
+
+static void update_outstanding(tf_link *link, tf_time now)
+{
+    tf_link_route_outstanding(&link->routes[TF_ROUTE_DATAGRAM], now, link->datagram.cc.in_flight > 0);
+}
+
+/* --- lost --- */
+
+/* One packet that held the segment is no longer in flight. */
+static void segment_landed(tf_link *link, uint64_t seq, bool lost)
+{
+    if (tf_link_ring_is_acked(&link->ring, seq)) {
+        return;
+    }
+    tf_link_entry *entry = tf_link_ring_at(&link->ring, seq);
+    TF_ASSERT(entry->flying > 0);
+    entry->flying--;
+    if (entry->flying > 0 || entry->copy != TF_LINK_COPY_FLYING) {
+        return;
+    }
+    entry->copy = TF_LINK_COPY_NONE;
+    /* the stream will bring it, unless it carries nothing, or is so far behind that it has not taken it yet */
+    if (lost && (link->datagram.carrying || seq >= link->stream.next)) {
+        tf_link_ring_queue(&link->ring, seq, AGAIN_REPEATS);
+    }
+}
+
+static void segments_landed(tf_link *link, const tf_link_sent_packet *packet, bool lost)
+{
+    for (size_t i = 0; i < packet->runs_used; i++) {
+        const tf_link_run *run = &packet->runs[i];
+        for (uint64_t seq = run->first; seq < run->first + run->count; seq++) {
+            segment_landed(link, seq, lost);
+        }
+    }
+}
+
+static void packet_lost(tf_link *link, tf_link_sent_packet *packet)
+{
+    packet->open = false;
+    tf_link_congestion_gone(&link->datagram.cc, packet->bytes);
+    link->stats[TF_ROUTE_DATAGRAM].lost++;
+    segments_landed(link, packet, true);
+}
+
+void tf_link_loss_all(tf_link *link, tf_time now, tf_link_generation *generation)
+{
+    tf_link_sent *sent = &generation->sent;
+    for (uint64_t number = sent->oldest; number != sent->next; number++) {
+        if (tf_link_sent_at(sent, number)->open) {
+            packet_lost(link, tf_link_sent_at(sent, number));
+        }
+    }
+    tf_link_sent_settle(sent);
+    update_outstanding(link, now);
+}
+
+/* RFC 9002 §6.1. A packet is judged once one that was sent after it was acked, under whatever keys. */
+static void detect(tf_link *link, tf_time now, tf_link_generation *generation)
+{
+    tf_link_datagram *d = &link->datagram;
+    tf_link_sent *sent = &generation->sent;
+    tf_link_route *route = &link->routes[TF_ROUTE_DATAGRAM];
+    tf_time delay = tf_link_rtt_loss(&route->rtt);
+    tf_time latest = 0;
+    bool any = false;
+    for (uint64_t number = sent->oldest; number != sent->next; number++) {
+        tf_link_sent_packet *packet = tf_link_sent_at(sent, number);
+        bool passed = sent->any_acked && number < sent->largest_acked;
+        if (!passed && packet->at >= d->acked_sent_at) {
+            break;
+        }
+        if (!packet->open) {
+            continue;
+        }
+        if ((passed && sent->largest_acked - number >= TF_PACKET_THRESHOLD) || packet->at + delay <= now) {
+            any = any || packet->bytes > 0;
+            latest = packet->at;
+            packet_lost(link, packet);
+        } else {
+            d->loss_at = tf_time_min(d->loss_at, packet->at + delay);
+        }
+    }
+    tf_link_sent_settle(sent);
+    if (any) {
+        tf_link_congestion_lost(&d->cc, &route->rtt, now, latest);
+    }
+}
+
+static void detect_all(tf_link *link, tf_time now)
+{
+    link->datagram.loss_at = TF_NEVER;
+    for (size_t i = 0; i < TF_LINK_GENERATIONS; i++) {
+        if (link->datagram.generations[i].keys != TF_LINK_KEYS_NONE) {
+            detect(link, now, &link->datagram.generations[i]);
+        }
+    }
+    update_outstanding(link, now);
+}
+
+/* --- acked --- */
+
+tf_err tf_link_loss_judge(const tf_link *link, const tf_packet_ack *ack)
+{
+    size_t i = tf_link_datagram_find(link, ack->generation);
+    if (i == TF_LINK_GENERATIONS) {
+        return ack->generation > link->datagram.newest ? TF_ERR_PEER_ACK : TF_OK;
+    }
+    return ack->ranges[0].last < link->datagram.generations[i].sent.next ? TF_OK : TF_ERR_PEER_ACK;
+}
+
+/* The open packets of one range; true: one of them obliged the ack. */
+static bool range_acked(tf_link *link, tf_link_sent *sent, tf_range range)
+{
+    bool any = false;
+    uint64_t first = range.first < sent->oldest ? sent->oldest : range.first;
+    for (uint64_t number = first; number <= range.last; number++) {
+        tf_link_sent_packet *packet = tf_link_sent_at(sent, number);
+        if (packet->open) {
+            packet->open = false;
+            link->datagram.acked_sent_at = tf_time_max(link->datagram.acked_sent_at, packet->at);
+            tf_link_congestion_acked(&link->datagram.cc, packet->at, packet->bytes);
+            segments_landed(link, packet, false);
+            any = true;
+        }
+    }
+    return any;
+}
+
+static void measure(tf_link *link, tf_time now, const tf_link_sent *sent, const tf_packet_ack *ack)
+{
+    uint64_t largest = ack->ranges[0].last;
+    if (largest < sent->oldest || !tf_link_sent_at(sent, largest)->open) {
+        return;
+    }
+    tf_time sample = now - tf_link_sent_at(sent, largest)->at;
+    tf_link_rtt_add(&link->routes[TF_ROUTE_DATAGRAM].rtt, sample, ack->delay);
+}
+
+void tf_link_loss_apply(tf_link *link, tf_time now, const tf_packet_ack *ack)
+{
+    size_t index = tf_link_datagram_find(link, ack->generation);
+    if (index == TF_LINK_GENERATIONS) {
+        return;
+    }
+    tf_link_sent *sent = &link->datagram.generations[index].sent;
+    measure(link, now, sent, ack);
+    bool any = false;
+    for (size_t i = 0; i < ack->range_count; i++) {
+        bool acked = range_acked(link, sent, ack->ranges[i]);
+        any = any || acked;
+    }
+    if (!sent->any_acked || ack->ranges[0].last > sent->largest_acked) {
+        sent->any_acked = true;
+        sent->largest_acked = ack->ranges[0].last;
+    }
+    if (any) {
+        tf_link_datagram_confirm(link, now, index);
+    }
+    detect_all(link, now);
+}
+
+/* --- time --- */
+
+static tf_time pto_at(const tf_link *link)
+{
+    const tf_link_datagram *d = &link->datagram;
+    if (d->cc.in_flight == 0) {
+        return TF_NEVER;
+    }
+    unsigned doublings = d->backoff > 1 ? d->backoff - 1 : 0; /* the second one is not yet later than the first */
+    return d->last_eliciting + (tf_link_rtt_pto(&link->routes[TF_ROUTE_DATAGRAM].rtt) << doublings);
+}
+
+tf_time tf_link_loss_deadline(const tf_link *link)
+{
+    return tf_time_min(link->datagram.loss_at, pto_at(link));
+}
+
+/* Queues what the oldest packets in flight of a generation hold and is not acked. */
+static void queue_oldest(tf_link *link, const tf_link_generation *generation)
+{
+    unsigned found = 0;
+    const tf_link_sent *sent = &generation->sent;
+    for (uint64_t number = sent->oldest; number != sent->next && found < PROBES_OF_PTO; number++) {
+        const tf_link_sent_packet *packet = tf_link_sent_at(sent, number);
+        bool any = false;
+        for (size_t i = 0; packet->open && i < packet->runs_used; i++) {
+            for (uint64_t k = 0; k < packet->runs[i].count; k++) {
+                uint64_t seq = packet->runs[i].first + k;
+                if (!tf_link_ring_is_acked(&link->ring, seq)) {
+                    tf_link_ring_queue(&link->ring, seq, AGAIN_REPEATS);
+                    any = true;
+                }
+            }
+        }
+        found += any ? 1 : 0;
+    }
+}
+
+static void probe_timeout(tf_link *link, tf_time now)
+{
+    tf_link_datagram *d = &link->datagram;
+    tf_link_route *route = &link->routes[TF_ROUTE_DATAGRAM];
+    d->backoff = d->backoff < BACKOFF_MAX ? d->backoff + 1 : BACKOFF_MAX;
+    d->last_eliciting = now;
+    d->probes = PROBES_OF_PTO;
+    for (size_t i = 0; i < TF_LINK_GENERATIONS; i++) {
+        if (d->generations[i].keys == TF_LINK_KEYS_CURRENT || d->generations[i].keys == TF_LINK_KEYS_RETIRING) {
+            queue_oldest(link, &d->generations[i]);
+        }
+    }
+    if (d->backoff == COLLAPSE_BACKOFF) {
+        tf_link_congestion_collapse(&d->cc);
+    }
+    if (route->verdict == TF_VERDICT_UP && d->backoff >= STALL_BACKOFF &&
+        now - route->progress_at >= tf_link_rtt_stall(&route->rtt)) {
+        tf_link_route_set(route, now, TF_VERDICT_STALLED);
+        if (!route->probing) {
+            tf_link_route_probe(route, now);
+        }
+    }
+}
+
+void tf_link_loss_tick(tf_link *link, tf_time now)
+{
+    if (link->datagram.loss_at <= now) {
+        detect_all(link, now);
+    }
+    if (pto_at(link) <= now) {
+        probe_timeout(link, now);
+    }
+}

@@ -1,0 +1,66 @@
+/* The peer's datagram address has changed, or somebody races copies of its packets: both addresses are challenged, and the
+ * old one wins if it answers. Who copies packets to both meanwhile is the edge. */
+#include "paths/link_private.h"
+
+#define MOVE_PTOS 3u
+#define MOVE_SPAN_MAX (1 * TF_SECOND)
+
+void tf_link_datagram_moved(tf_link *link, tf_time now)
+{
+    tf_link_enter(link, now);
+    tf_link_move *move = &link->datagram.move;
+    if (move->testing || link->state != TF_LINK_OPEN || tf_link_datagram_sending(link) == NULL) {
+        return;
+    }
+    tf_time pto = tf_link_rtt_pto(&link->routes[TF_ROUTE_DATAGRAM].rtt);
+    *move = (tf_link_move){
+        .testing = true,
+        .tokens = {tf_rand_u64(link->config.rand), tf_rand_u64(link->config.rand)},
+        .wanted = {true, true},
+        .again_at = now + pto,
+        .ends_at = now + tf_time_min(MOVE_PTOS * pto, MOVE_SPAN_MAX),
+    };
+}
+
+static void decide(tf_link *link, bool moved)
+{
+    tf_link_move *move = &link->datagram.move;
+    *move = (tf_link_move){.decided = true, .moved = moved};
+    if (moved) {
+        tf_link_congestion_restart(&link->datagram.cc);
+    }
+}
+
+void tf_link_move_response(tf_link *link, uint64_t token)
+{
+    tf_link_move *move = &link->datagram.move;
+    if (!move->testing) {
+        return;
+    }
+    if (token == move->tokens[TF_LINK_MOVE_OLD]) {
+        decide(link, false);
+    } else if (token == move->tokens[TF_LINK_MOVE_NEW]) {
+        move->answered = true;
+    }
+}
+
+tf_time tf_link_move_deadline(const tf_link *link)
+{
+    const tf_link_move *move = &link->datagram.move;
+    return move->testing ? tf_time_min(move->again_at, move->ends_at) : TF_NEVER;
+}
+
+void tf_link_move_tick(tf_link *link, tf_time now)
+{
+    tf_link_move *move = &link->datagram.move;
+    if (!move->testing) {
+        return;
+    }
+    if (move->ends_at <= now) {
+        decide(link, move->answered);
+    } else if (move->again_at <= now) {
+        move->again_at = now + tf_link_rtt_pto(&link->routes[TF_ROUTE_DATAGRAM].rtt);
+        move->wanted[TF_LINK_MOVE_OLD] = true;
+        move->wanted[TF_LINK_MOVE_NEW] = !move->answered;
+    }
+}

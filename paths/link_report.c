@@ -1,0 +1,101 @@
+/* What the link tells: events, each kept until it is taken, and statistics. */
+#include "paths/link_private.h"
+
+static bool next_verdict(tf_link *link, tf_link_event *out)
+{
+    for (size_t i = 0; i < TF_ROUTE_COUNT; i++) {
+        tf_link_route *route = &link->routes[i];
+        if (route->verdict != route->reported) {
+            *out =
+                (tf_link_event){.type = TF_LINK_EVENT_VERDICT,
+                                .route = (tf_route)i,
+                                .verdict = route->verdict,
+                                .before = route->reported,
+                                .generation = i == TF_ROUTE_STREAM ? link->stream.generation : link->datagram.newest};
+            route->reported = route->verdict;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool next_keys(tf_link_events *events, tf_link_event *out)
+{
+    if (events->confirmed) {
+        events->confirmed = false;
+        *out = (tf_link_event){
+            .type = TF_LINK_EVENT_CONFIRMED, .route = TF_ROUTE_DATAGRAM, .generation = events->confirmed_generation};
+        return true;
+    }
+    if (events->retired_count > 0) {
+        *out = (tf_link_event){
+            .type = TF_LINK_EVENT_RETIRED, .route = TF_ROUTE_DATAGRAM, .generation = events->retired[0]};
+        events->retired_count--;
+        memmove(&events->retired[0], &events->retired[1], events->retired_count * sizeof(events->retired[0]));
+        return true;
+    }
+    return false;
+}
+
+bool tf_link_next_event(tf_link *link, tf_link_event *out)
+{
+    tf_link_events *events = &link->events;
+    if (next_keys(events, out) || next_verdict(link, out)) {
+        return true;
+    }
+    tf_link_move *move = &link->datagram.move;
+    if (move->decided) {
+        *out = (tf_link_event){.type = TF_LINK_EVENT_MOVED, .route = TF_ROUTE_DATAGRAM, .moved = move->moved};
+        move->decided = false;
+        return true;
+    }
+    if (events->unreachable) {
+        events->unreachable = false;
+        *out = (tf_link_event){.type = TF_LINK_EVENT_UNREACHABLE};
+        return true;
+    }
+    for (size_t i = 0; i < TF_ROUTE_COUNT; i++) {
+        if ((events->redundancy_lost & (1u << i)) != 0) {
+            events->redundancy_lost &= (tf_routes) ~(1u << i);
+            *out = (tf_link_event){.type = TF_LINK_EVENT_REDUNDANCY_LOST, .route = (tf_route)i};
+            return true;
+        }
+    }
+    if (events->closed) {
+        events->closed = false;
+        *out = (tf_link_event){.type = TF_LINK_EVENT_CLOSED,
+                               .code = events->close_code,
+                               .reason = tf_slice_of(events->close_reason, events->close_reason_len)};
+        return true;
+    }
+    return false;
+}
+
+void tf_link_get_stats(const tf_link *link, tf_link_stats *out)
+{
+    *out = (tf_link_stats){
+        .ring_segments = link->ring.next - link->ring.floor,
+        .ring_bytes = link->ring.bytes,
+        .reorder_segments = link->recv.held_segments,
+        .reorder_bytes = link->recv.held_bytes,
+        .messages_sent = link->messages_sent,
+        .messages_received = link->recv.messages,
+        .resumes = link->resumes,
+    };
+    for (size_t i = 0; i < TF_ROUTE_COUNT; i++) {
+        const tf_link_route *route = &link->routes[i];
+        const tf_link_received *received = &link->recv.routes[i];
+        tf_route_stats *stats = &out->routes[i];
+        *stats = link->stats[i];
+        stats->verdict = route->verdict;
+        stats->since = route->since;
+        stats->srtt = route->rtt.measured ? route->rtt.smoothed : 0;
+        stats->generation = i == TF_ROUTE_STREAM ? link->stream.generation : link->datagram.newest;
+        stats->received_segments = received->total_segments;
+        stats->received_bytes = received->total_bytes;
+        stats->first = received->total_first;
+        stats->repeats = received->total_repeats;
+        stats->only = received->only;
+        stats->downs = route->downs;
+    }
+}

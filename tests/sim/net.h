@@ -1,0 +1,91 @@
+/* A small network in virtual time between two ends, 0 and 1: one stream (ordered, reliable, bounded buffers, can stall and
+ * break) and one datagram path (loss, repeats, reordering, holes, rate and queue). Everything follows from one seed:
+ * events are ordered by (time, sequence), odds are integers, nothing depends on addresses.
+ *
+ * The host pulls: net_next moves the clock to the next event and gives it. A running hash of all events is the trace; two
+ * runs of one seed must end with the same. Faults of use abort. */
+#ifndef TF_TESTS_SIM_NET_H
+#define TF_TESTS_SIM_NET_H
+
+#include "proto/types.h"
+#include "tests/support/support.h"
+
+#define NET_ENDS 2u
+
+/* The datagram path in one direction. Odds in 1/1000. */
+typedef struct net_path {
+    tf_time delay;
+    tf_time jitter; /* up to so much more, each packet for itself: reorders */
+    unsigned loss;
+    unsigned repeat;
+    unsigned late; /* packets that take late_by more */
+    tf_time late_by;
+    uint64_t rate; /* bytes a second; 0: no bound */
+    size_t queue;  /* bytes that wait for the rate; more is lost */
+    bool hole;     /* nothing arrives */
+} net_path;
+
+/* The stream in one direction. */
+typedef struct net_pipe {
+    tf_time delay;
+    uint64_t rate;   /* bytes a second; 0: no bound */
+    size_t buffer;   /* bytes written and not yet known to have arrived */
+    bool hole;       /* nothing arrives, nothing is lost */
+    tf_time penalty; /* after the hole it takes so much longer, as TCP's backed-off timers do */
+} net_pipe;
+
+typedef enum net_event_type {
+    NET_PACKET,   /* a datagram came to `end` */
+    NET_BYTES,    /* stream bytes came to `end` */
+    NET_WRITABLE, /* there is room again to write to the stream from `end` */
+    NET_BROKEN,   /* `end` learns that the stream `generation` is gone */
+    NET_TIMER     /* what net_timer asked for */
+} net_event_type;
+
+typedef struct net_event {
+    net_event_type type;
+    unsigned end;
+    uint64_t generation; /* of the stream; of the keys of a packet */
+    uint64_t number;     /* of the packet; the id of the timer */
+    uint8_t *data;       /* owned by the net until the next net_next */
+    size_t len;
+} net_event;
+
+typedef struct net net;
+
+net *net_new(uint64_t seed);
+void net_free(net *n);
+tf_time net_now(const net *n);
+tf_test_random *net_random(net *n);
+uint64_t net_trace(const net *n);
+void net_mix(net *n, uint64_t value); /* into the trace */
+
+/* The path out of `end`, to be changed at any time. */
+net_path *net_path_of(net *n, unsigned end);
+net_pipe *net_pipe_of(net *n, unsigned end);
+
+/* The next event not after `until`; false: none, and the clock stands at `until`. */
+bool net_next(net *n, tf_time until, net_event *out);
+/* When the next event is; TF_NEVER: there is none. */
+tf_time net_peek(const net *n);
+
+/* A NET_TIMER for `end` at `at` (not before now). */
+void net_timer(net *n, unsigned end, tf_time at, uint64_t id);
+
+void net_send(net *n, unsigned end, uint64_t generation, uint64_t number, tf_slice packet);
+
+/* A new stream, writable at once at both ends; the one before must be gone. */
+void net_open(net *n, uint64_t generation);
+bool net_is_open(const net *n);
+/* What can be written from `end` now. */
+size_t net_room(const net *n, unsigned end);
+void net_write(net *n, unsigned end, tf_slice bytes);
+/* The stream breaks: of what is under way, `keep` bytes in each direction still arrive; each end learns of it after its
+ * own delay. */
+void net_cut(net *n, const size_t keep[NET_ENDS], const tf_time learns[NET_ENDS]);
+/* Ends holes of the stream: what was stuck goes on after the penalty. */
+void net_heal_stream(net *n, unsigned end);
+/* Bytes written to the stream from `end`, over all generations. */
+uint64_t net_written(const net *n, unsigned end);
+
+#endif
