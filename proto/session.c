@@ -72,7 +72,7 @@ void tf_session_free(tf_session *s)
         return;
     }
     tf_session_held_clear(s);
-    tf_session_held_free(s, s->current);
+    tf_session_event_clear(s);
     for (tf_clist_entry *entry = s->clist.first; entry != NULL; entry = entry->next) {
         tf_session_kept_release(s, entry->kept);
     }
@@ -165,7 +165,7 @@ void tf_session_forget_resolved(tf_session *s, tf_clist_entry *entry)
     entry->kept = NULL;
     tf_clist_remove(&s->clist, entry);
     if (own) { /* it pinned its own id: several such refs may name one promise */
-        tf_session_pin_dropped(s, local);
+        tf_session_owe_dropped(s, local);
         tf_session_unpin(s, local);
     } else {
         tf_session_note_gone(s, local);
@@ -175,12 +175,11 @@ void tf_session_forget_resolved(tf_session *s, tf_clist_entry *entry)
 /* Whether nothing refers to a local id after all: since the peer let go of it, it may have been mentioned again. */
 static bool is_gone(tf_session *s, tf_local local)
 {
-    if (tf_session_is_pinned(s, local)) {
-        tf_session_pin_dropped(s, local);
+    if (tf_session_has_pin(s, local)) {
+        tf_session_owe_dropped(s, local);
         return false;
     }
-    const tf_clist_entry *entry = tf_clist_by_local(&s->clist, local);
-    return entry == NULL || entry->role != TF_CLIST_EXPORT;
+    return tf_clist_by_local(&s->clist, local) == NULL;
 }
 
 static bool take_gone(tf_session *s, tf_session_event *out)
@@ -242,9 +241,8 @@ static bool take_end(tf_session *s, tf_session_event *out)
 
 bool tf_session_next_event(tf_session *s, tf_session_event *out)
 {
-    tf_session_held_free(s, s->current);
-    s->current = NULL;
-    if (tf_session_held_take(s, out) || take_message_event(s, out)) {
+    tf_session_event_clear(s);
+    if (tf_session_held_take(s, out) || take_message_event(s, out) || tf_session_answer_take(s, out)) {
         s->turn.open = true;
         return true;
     }
@@ -277,11 +275,9 @@ tf_err tf_session_done(tf_session *s, tf_time now)
         return TF_OK;
     }
     TF_ASSERT(s->turn.events_taken == s->turn.events.count && s->turn.gone_taken == s->turn.gone.count);
-    tf_session_held_free(s, s->current);
-    s->current = NULL;
-    tf_err err = tf_session_give_answers(s);
-    if (err != TF_OK) {
-        return err;
+    tf_session_event_clear(s);
+    if (s->failed != TF_OK) {
+        return s->failed;
     }
     if (s->turn.has_message) {
         s->processed++;

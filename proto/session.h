@@ -67,7 +67,8 @@ tf_session_fault tf_session_get_fault(const tf_session *s);
 
 typedef enum tf_session_event_type {
     TF_SESSION_DELIVER,  /* a message for one of our objects (or for one that a promise of ours was resolved to, D8) */
-    TF_SESSION_RESOLVED, /* a promise decided by the peer was resolved (also by tf_session_end: rejection `disconnected`) */
+    TF_SESSION_RESOLVED, /* a promise decided by the peer was resolved (also by tf_session_end: rejection `disconnected`);
+                            or the session itself has rejected the result of a delivery to a promise of ours (D8) */
     TF_SESSION_MENTIONED, /* a rejection with which this session answered (D8) names a promise of ours, under a fresh ref:
                              resolve it (again). Only for those who put promises into rejections */
     TF_SESSION_DROPPED    /* nothing of this session refers to that local id of ours any more: the peer dropped it (D5) or
@@ -88,11 +89,13 @@ typedef struct tf_session_event {
     tf_resolution_kind kind;
     tf_mention object;
     tf_slice data;
+    bool until_dropped; /* a DROPPED follows for the promise: something held may mention it first, so keep what it is */
 } tf_session_event;
 
-/* All events of a turn must be taken before done. A RESOLVED may come for a promise that only a held delivery mentions, so
- * before the DELIVER that shows it: whoever cares keeps it until DROPPED comes for it. A mention of a promise of ours that
- * we resolved already is normal until DROPPED comes for it (D8).
+/* All events of a turn must be taken before done. A RESOLVED may come for a promise that was never seen (a held delivery
+ * will mention it; the result of one that was answered from inside): until_dropped says so.
+ * A mention of a promise of ours that was resolved already is normal until DROPPED comes for it (D8). What a successful
+ * deliver or resolve mentions of ours gets a DROPPED after its last mention, sooner or later, and so does what it resolves.
  * Slices and refs point into the message and the session: valid until the next call of next_event or done. A DELIVER to
  * a promise of ours that is not resolved yet is held inside (bounded by TF_HELD_*; beyond: rejected `overloaded`) and
  * comes as an event of a later turn, in order, once the promise is resolved: to the object, or answered from inside with
@@ -139,9 +142,10 @@ typedef struct tf_answer {
  * nothing changed. */
 TF_MUST_CHECK tf_err tf_session_resolve(tf_session *s, tf_time now, const tf_answer *answers, size_t count);
 
-/* Counts of the application on what this session imports (any other id is ignored). An import that has none at the end of the turn that mentioned
- * it, or at the release of its last one, is dropped (D5, D6). A released promise is dropped too: its RESOLVED event does
- * not come. deliver with want_result holds the result once for the caller; RESOLVED gives that back. */
+/* Counts of the application on what this session imports (any other id is ignored). An import that has none at the end of
+ * the turn that mentioned it, or at the release of its last one, is dropped (D5, D6). A released promise is dropped too:
+ * its RESOLVED event does not come. deliver with want_result holds the result once for the caller; RESOLVED gives that
+ * back. */
 void tf_session_hold(tf_session *s, tf_local import);
 void tf_session_release(tf_session *s, tf_time now, tf_local import);
 

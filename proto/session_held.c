@@ -27,7 +27,7 @@ tf_err tf_session_held_new(tf_session *s, const tf_message *m, tf_held **out)
     if (s->held_items >= TF_HELD_ITEMS_MAX || size > TF_HELD_BYTES_MAX - s->held_bytes) {
         return TF_OK;
     }
-    tf_err err = tf_session_reserve_pins(s, m->refs.count + 1);
+    tf_err err = tf_session_reserve_pins(s, m->refs.count + 2);
     if (err == TF_OK) {
         err = tf_map_reserve(&s->waiting, 1);
     }
@@ -59,6 +59,9 @@ void tf_session_held_wait(tf_session *s, tf_held *held, tf_local promise, tf_loc
     held->result = result;
     held->last = held;
     tf_session_pin(s, promise);
+    if (result != TF_LOCAL_NONE) {
+        tf_session_pin(s, result);
+    }
     for (size_t i = 0; i < held->ref_count; i++) {
         held->refs[i] = refs[i];
         tf_session_pin(s, refs[i].local);
@@ -86,6 +89,9 @@ void tf_session_held_free(tf_session *s, tf_held *held)
     }
     if (held->target != TF_LOCAL_NONE) {
         tf_session_unpin(s, held->target);
+    }
+    if (held->result != TF_LOCAL_NONE) {
+        tf_session_unpin(s, held->result);
     }
     tf_session_kept_release(s, held->kept);
     s->held_items--;
@@ -162,51 +168,75 @@ bool tf_session_held_take(tf_session *s, tf_session_event *out)
 
 /* -- answers from inside (D8) -------------------------------------------------------------------------------------- */
 
-static tf_err reject(tf_session *s, tf_local result, tf_slice data, const tf_kept *kept)
+static tf_err reject(tf_session *s, tf_answer *answer, tf_slice data, const tf_kept *kept)
 {
-    tf_answer answer = {
-        .promise = result,
-        .kind = TF_RESOLUTION_REJECTION,
-        .data = data,
-        .refs = kept == NULL ? NULL : kept->refs,
-        .ref_count = kept == NULL ? 0 : kept->ref_count,
-    };
-    return tf_session_send_answers(s, &answer, 1, true);
+    answer->data = data;
+    answer->refs = kept == NULL ? NULL : kept->refs;
+    answer->ref_count = kept == NULL ? 0 : kept->ref_count;
+    return tf_session_send_answers(s, answer, 1, true);
 }
 
-static tf_err give_answer(tf_session *s, tf_local result, tf_resolution_kind kind, const tf_kept *kept)
+/* Rejects a result, and says in *answer with what. */
+static tf_err give_answer(tf_session *s, const tf_owed *owed, tf_answer *answer)
 {
+    *answer = (tf_answer){.promise = owed->result, .kind = TF_RESOLUTION_REJECTION};
+    if (owed->kind == TF_RESOLUTION_DATA) {
+        return reject(s, answer, tf_session_rejection(TF_SESSION_CANNOT_SEND_TO_DATA), NULL);
+    }
     tf_slice overloaded = tf_session_rejection(TF_SESSION_OVERLOADED);
-    if (kind == TF_RESOLUTION_DATA) {
-        return reject(s, result, tf_session_rejection(TF_SESSION_CANNOT_SEND_TO_DATA), NULL);
+    if (owed->kept == NULL || !tf_session_has_room(s)) {
+        return reject(s, answer, overloaded, NULL);
     }
-    if (kept == NULL || !tf_session_has_room(s)) {
-        return reject(s, result, overloaded, NULL);
-    }
-    tf_err err = reject(s, result, kept->data, kept);
+    tf_err err = reject(s, answer, owed->kept->data, owed->kept);
     bool beyond = err == TF_ERR_LIMIT_ITEMS || err == TF_ERR_LIMIT_BYTES;
-    return beyond ? reject(s, result, overloaded, NULL) : err;
+    return beyond ? reject(s, answer, overloaded, NULL) : err;
 }
 
-tf_err tf_session_give_answers(tf_session *s)
+/* Takes the oldest answer that is owed. What it needs stays until the next event: s->current, s->shown. */
+static tf_owed take_owed(tf_session *s)
 {
-    tf_owed *owed = &s->turn.owed;
-    if (owed->result != TF_LOCAL_NONE) {
-        tf_err err = give_answer(s, owed->result, owed->kind, owed->kept);
-        if (err != TF_OK) {
-            return err;
-        }
-        tf_session_kept_release(s, owed->kept);
-        *owed = (tf_owed){0};
+    tf_owed owed = s->turn.owed;
+    if (owed.result != TF_LOCAL_NONE) {
+        s->turn.owed = (tf_owed){0};
+        s->shown = owed.kept;
+        return owed;
     }
-    while (s->answers != NULL) {
-        tf_held *held = s->answers;
-        tf_err err = held->result == TF_LOCAL_NONE ? TF_OK : give_answer(s, held->result, held->kind, held->kept);
-        if (err != TF_OK) {
-            return err;
+    tf_held *held = s->answers;
+    s->answers = held->next;
+    s->current = held;
+    return (tf_owed){.result = held->result, .kind = held->kind, .kept = held->kept};
+}
+
+bool tf_session_answer_take(tf_session *s, tf_session_event *out)
+{
+    while (s->failed == TF_OK && (s->turn.owed.result != TF_LOCAL_NONE || s->answers != NULL)) {
+        tf_owed owed = take_owed(s);
+        if (owed.result == TF_LOCAL_NONE) {
+            tf_session_event_clear(s);
+            continue;
         }
-        s->answers = held->next;
-        tf_session_held_free(s, held);
+        tf_answer answer;
+        s->failed = give_answer(s, &owed, &answer);
+        if (s->failed == TF_OK) {
+            *out = (tf_session_event){
+                .type = TF_SESSION_RESOLVED,
+                .local = answer.promise,
+                .kind = answer.kind,
+                .data = answer.data,
+                .refs = answer.refs,
+                .ref_count = answer.ref_count,
+                .until_dropped = true,
+            };
+            return true;
+        }
     }
-    return TF_OK;
+    return false;
+}
+
+void tf_session_event_clear(tf_session *s)
+{
+    tf_session_held_free(s, s->current);
+    s->current = NULL;
+    tf_session_kept_release(s, s->shown);
+    s->shown = NULL;
 }

@@ -355,6 +355,7 @@ static void tell_resolved(tf_session *s, const tf_clist_entry *entry, const tf_r
         return;
     }
     tf_session_event event = {.type = TF_SESSION_RESOLVED, .local = entry->local, .kind = r->kind};
+    event.until_dropped = pinned;
     if (r->kind == TF_RESOLUTION_OBJECT) {
         event.object = ((const tf_mention *)s->turn.mentions.items)[first];
     } else {
@@ -364,7 +365,7 @@ static void tell_resolved(tf_session *s, const tf_clist_entry *entry, const tf_r
     }
     push_event(s, &event);
     if (pinned) {
-        tf_session_pin_dropped(s, entry->local);
+        tf_session_owe_dropped(s, entry->local);
     }
 }
 

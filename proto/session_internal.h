@@ -63,7 +63,7 @@ typedef struct tf_held {
     tf_mention refs[];
 } tf_held;
 
-/* An answer that the session gives by itself at the end of the turn. */
+/* An answer that the session gives by itself. */
 typedef struct tf_owed {
     tf_local result; /* TF_LOCAL_NONE: none owed */
     tf_resolution_kind kind;
@@ -125,8 +125,10 @@ struct tf_session {
     size_t pins_at;   /* where the search for them goes on */
     tf_map waiting;   /* promise -> its first waiting tf_held */
     tf_held *ready, *ready_last;     /* events to come */
-    tf_held *answers, *answers_last; /* answered from inside at the end of a turn */
-    tf_held *current;                /* the one whose event was given last */
+    tf_held *answers, *answers_last; /* to be answered from inside */
+    tf_held *current;                /* what the last event showed */
+    tf_kept *shown;                  /* likewise */
+    tf_err failed;                   /* an answer from inside could not be given: done tells */
     size_t held_items;
     size_t held_bytes;
     size_t kept_bytes;
@@ -177,11 +179,13 @@ TF_MUST_CHECK tf_err tf_session_send_answers(tf_session *s, const tf_answer *ans
 TF_MUST_CHECK tf_err tf_session_reserve_pins(tf_session *s, size_t extra);
 void tf_session_pin(tf_session *s, tf_local local);
 void tf_session_unpin(tf_session *s, tf_local local);
-bool tf_session_is_pinned(const tf_session *s, tf_local local);
+bool tf_session_is_pinned(const tf_session *s, tf_local local); /* something inside names it */
+bool tf_session_has_pin(const tf_session *s, tf_local local);   /* that, or an event is due for it */
 /* The next MENTIONED or DROPPED event that a pin stands for. */
 bool tf_session_take_pin(tf_session *s, tf_session_event *out);
 void tf_session_pin_mentioned(tf_session *s, tf_local local); /* of a pinned id */
-void tf_session_pin_dropped(tf_session *s, tf_local local);   /* of a pinned id */
+/* DROPPED is to come for it once nothing pins it. It has a pin, or room for one. */
+void tf_session_owe_dropped(tf_session *s, tf_local local);
 
 /* *out: NULL when it does not fit the budget. Its refs are pinned by keep. */
 TF_MUST_CHECK tf_err tf_session_kept_new(tf_session *s, const tf_answer *answer, tf_kept **out);
@@ -190,7 +194,7 @@ void tf_session_kept_release(tf_session *s, tf_kept *kept); /* NULL is fine */
 
 /* -- session_held.c -- */
 
-/* A copy of a delivery; *out is NULL when it is beyond TF_HELD_*. Pins of its refs and target are reserved. */
+/* A copy of a delivery; *out is NULL when it is beyond TF_HELD_*. Pins of what it names are reserved. */
 TF_MUST_CHECK tf_err tf_session_held_new(tf_session *s, const tf_message *m, tf_held **out);
 void tf_session_held_wait(tf_session *s, tf_held *held, tf_local promise, tf_local result, const tf_mention *refs);
 void tf_session_held_free(tf_session *s, tf_held *held); /* NULL is fine */
@@ -198,9 +202,11 @@ void tf_session_held_free(tf_session *s, tf_held *held); /* NULL is fine */
 void tf_session_held_release(tf_session *s, const tf_answer *answer, tf_kept *kept);
 /* The next ready delivery as an event. */
 bool tf_session_held_take(tf_session *s, tf_session_event *out);
-/* Gives all answers that this turn owes, and those that they cause. NOMEM: the rest is still owed. */
-TF_MUST_CHECK tf_err tf_session_give_answers(tf_session *s);
-void tf_session_held_clear(tf_session *s); /* all but `current` */
+/* Gives the next answer that is owed from inside; the event tells it. What fails is left in s->failed. */
+bool tf_session_answer_take(tf_session *s, tf_session_event *out);
+/* Frees what the last event showed. */
+void tf_session_event_clear(tf_session *s);
+void tf_session_held_clear(tf_session *s); /* all but what the last event showed */
 
 /* The MessagePack map {"code", "message"} of the rejections that a session gives by itself. */
 typedef enum tf_session_code {

@@ -57,6 +57,11 @@ bool tf_session_is_pinned(const tf_session *s, tf_local local)
     return s->pins.count > 0 && (load(s, local) & PIN_COUNT) > 0;
 }
 
+bool tf_session_has_pin(const tf_session *s, tf_local local)
+{
+    return s->pins.count > 0 && load(s, local) != 0;
+}
+
 void tf_session_pin_mentioned(tf_session *s, tf_local local)
 {
     uint64_t pin = load(s, local);
@@ -64,10 +69,9 @@ void tf_session_pin_mentioned(tf_session *s, tf_local local)
     store(s, local, pin, pin | PIN_MENTIONED);
 }
 
-void tf_session_pin_dropped(tf_session *s, tf_local local)
+void tf_session_owe_dropped(tf_session *s, tf_local local)
 {
     uint64_t pin = load(s, local);
-    TF_ASSERT((pin & PIN_COUNT) > 0);
     store(s, local, pin, pin | PIN_DROPPED);
 }
 
@@ -101,8 +105,7 @@ bool tf_session_take_pin(tf_session *s, tf_session_event *out)
             return true;
         }
         store(s, local, pin, 0);
-        const tf_clist_entry *entry = tf_clist_by_local(&s->clist, local);
-        if (entry == NULL || entry->role != TF_CLIST_EXPORT) { /* else it was mentioned again */
+        if (tf_clist_by_local(&s->clist, local) == NULL) { /* else it was mentioned again */
             *out = (tf_session_event){.type = TF_SESSION_DROPPED, .local = local};
             return true;
         }

@@ -222,6 +222,37 @@ static void retire_batch(tf_session *s, const batch *b, bool inside)
     }
 }
 
+/* Whether the peer may still name a local id by a ref that was retired: only a resolved promise. */
+static bool has_inbound_half(const tf_session *s, tf_local local)
+{
+    for (size_t i = 0; i < s->retire.count; i++) {
+        const tf_clist_entry *entry = tf_retire_entry(tf_retire_at(&s->retire, i), &s->clist);
+        if (entry != NULL && entry->state == TF_CLIST_RESOLVED && entry->local == local) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void owe_skipped(tf_session *s, const tf_mention *refs, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        tf_local local = refs[i].local;
+        bool known = tf_clist_by_local(&s->clist, local) != NULL ||
+                     (refs[i].kind == TF_REF_PROMISE && has_inbound_half(s, local));
+        if (!known) {
+            tf_session_owe_dropped(s, local);
+        }
+    }
+}
+
+/* The application cannot know that an answer was skipped: what it names gets its DROPPED all the same. */
+static void skip(tf_session *s, const tf_answer *answer)
+{
+    bool to_object = answer->kind == TF_RESOLUTION_OBJECT;
+    owe_skipped(s, to_object ? &answer->object : answer->refs, to_object ? 1 : answer->ref_count);
+}
+
 /* Releases what keep took; on success after what is held was made ready with it. */
 static void release_kept(tf_session *s, bool resolved)
 {
@@ -229,6 +260,9 @@ static void release_kept(tf_session *s, bool resolved)
         tf_session_named *n = named(s, i);
         if (resolved) {
             tf_session_held_release(s, n->answer, n->kept);
+        }
+        if (resolved && n->entry == NULL) {
+            skip(s, n->answer);
         }
         tf_session_kept_release(s, n->kept);
     }
