@@ -7,7 +7,7 @@ target_compile_definitions(tf_flags INTERFACE _GNU_SOURCE)
 
 foreach(flag -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes
              -Wundef -Wvla -Wformat=2 -Wcast-qual -Wcast-align -Wnull-dereference -Wimplicit-fallthrough
-             -fvisibility=hidden -fstack-protector-strong)
+             -fvisibility=hidden)
     string(MAKE_C_IDENTIFIER "TF_HAS${flag}" known)
     set(CMAKE_REQUIRED_FLAGS -Werror)
     check_c_compiler_flag(${flag} ${known})
@@ -37,8 +37,7 @@ if(TF_SANITIZE)
     endif()
     target_link_options(tf_flags INTERFACE ${sanitize})
 else()
-    # A debug build has no optimisation, without which _FORTIFY_SOURCE is a warning.
-    target_compile_options(tf_flags INTERFACE $<$<NOT:$<CONFIG:Debug>>:-U_FORTIFY_SOURCE>
-                                              $<$<NOT:$<CONFIG:Debug>>:-D_FORTIFY_SOURCE=2>)
+    # No _FORTIFY_SOURCE and no stack protector here: packages bring them (dpkg-buildflags), and the object files of a
+    # plain build show what the pure modules call.
     target_link_options(tf_flags INTERFACE -Wl,-z,relro,-z,now)
 endif()

@@ -2,12 +2,12 @@
 #ifndef TF_NODE_ENDPOINT_H
 #define TF_NODE_ENDPOINT_H
 
+#include "node/why.h"
 #include "paths/address.h"
 #include "proto/types.h"
 
 #define TF_ENDPOINT_HOST_MAX 255u
 #define TF_ENDPOINT_TEXT_MAX 264u
-#define TF_WHY_MAX 256u /* room for the text that says what was wrong, and a NUL */
 
 typedef struct tf_endpoint {
     char host[TF_ENDPOINT_HOST_MAX + 1]; /* without brackets, with scope if any */

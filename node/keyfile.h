@@ -10,7 +10,7 @@
 #define TF_PATH_MAX 4096u
 
 /* Reads an identity. TF_ERR_IO: not there (errno is ENOENT) or not readable; TF_ERR_USAGE: no key in it, or others than the
- * owner can read it; `why` says what is wrong and what to do about it. */
+ * owner (and, to read, the group) may use it; `why` says what is wrong and what to do about it. */
 TF_MUST_CHECK tf_err tf_keyfile_load(tf_identity **out, const char *path, char why[TF_WHY_MAX]);
 
 /* Writes a new file, mode 0600, whole or not at all; missing directories are made, mode 0700. Never replaces a file:

@@ -33,7 +33,8 @@ typedef struct tf_resolve_config {
 TF_MUST_CHECK tf_err tf_resolve_start(tf_resolve **out, const tf_resolve_config *config, const tf_endpoint *endpoint,
                                       tf_resolve_done *done, void *ctx);
 
-/* Cancels a look-up that is not answered; no callback follows. NULL is fine. */
+/* Cancels a look-up that is not answered; no callback follows. evdns clears up in the next turn of the loop: an event_base
+ * that ends right after this is run once more first (EVLOOP_NONBLOCK), or it leaks that. NULL is fine. */
 void tf_resolve_free(tf_resolve *resolve);
 
 #endif

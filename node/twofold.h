@@ -6,7 +6,7 @@
  * so everything may be called between two events, tf_node_free too. No global state, no signal handler, no output other
  * than by the log.
  *
- *     tf_node_new, tf_node_connect, tf_channel_open, tf_channel_subscribe
+ *     tf_node_new, tf_node_connect, tf_remote_open, tf_remote_subscribe
  *     for (;;) {
  *         tf_node_run(node, TF_NEVER);
  *         while (tf_node_next_event(node, &event)) { ... }
@@ -27,7 +27,7 @@ struct event_base;
 
 typedef struct tf_node tf_node;
 typedef struct tf_peer tf_peer;       /* a remote node that we dial, across all its connections */
-typedef struct tf_channel tf_channel; /* a channel of such a peer, as its client */
+typedef struct tf_remote tf_remote; /* a channel of such a peer, as its client */
 
 typedef struct tf_node_limits {
     uint32_t max_in_flight;   /* sends of one origin that may be unacked; 0: TF_MAX_IN_FLIGHT */
@@ -62,6 +62,9 @@ TF_MUST_CHECK tf_err tf_node_new(tf_node **out, const tf_node_config *config);
 /* Ends all sessions for good (a CLOSE goes out where a socket takes it) and frees everything, peers and channels too. */
 void tf_node_free(tf_node *node);
 
+/* Whom it lets in from now on; sessions of keys that are no longer let in end. NOMEM: nothing changed. */
+TF_MUST_CHECK tf_err tf_node_set_grants(tf_node *node, const tf_node_grant *grants, size_t count, bool accept_any);
+
 /* Listens on HOST:PORT (TCP and UDP under one number; port 0: a free one). Several may be given. On failure why (cap
  * bytes) says what was wrong: USAGE for a bad address, IO for one that cannot be had. */
 TF_MUST_CHECK tf_err tf_node_listen(tf_node *node, const char *address, char *why, size_t cap);
@@ -82,22 +85,22 @@ TF_MUST_CHECK tf_err tf_node_connect(tf_node *node, const tf_uri *uri, const tf_
 
 /* A channel of the peer, made there if it is missing. Can be called before the connection exists. LIMIT_*, NOMEM, USAGE
  * (name outside the alphabet of S2 plus `/`, or longer than TF_CHANNEL_NAME_MAX). *out stays the node's. */
-TF_MUST_CHECK tf_err tf_channel_open(tf_peer *peer, tf_slice name, tf_channel **out);
+TF_MUST_CHECK tf_err tf_remote_open(tf_peer *peer, tf_slice name, tf_remote **out);
 
-typedef struct tf_channel_send_args {
+typedef struct tf_remote_send_args {
     tf_slice client_id; /* S2; empty: one is made (instance and counter) */
     tf_slice body;
     uint64_t cookie; /* comes back in the ACK or REFUSED event */
-} tf_channel_send_args;
+} tf_remote_send_args;
 
 /* Takes a send (bytes are copied): exactly one ACK or REFUSED event will come for it. AGAIN: the window and the queue
  * behind it are full, nothing was taken; a ROOM event comes. USAGE: client id outside S2. LIMIT_BYTES: body too long. */
-TF_MUST_CHECK tf_err tf_channel_send(tf_channel *channel, const tf_channel_send_args *send);
+TF_MUST_CHECK tf_err tf_remote_send(tf_remote *channel, const tf_remote_send_args *send);
 
-typedef enum tf_from { TF_FROM_NEW, TF_FROM_FIRST, TF_FROM_SEQ, TF_FROM_TIME } tf_from;
+typedef enum tf_start { TF_START_NEW, TF_START_FIRST, TF_START_SEQ, TF_START_TIME } tf_start;
 
 /* Subscribes from a position (value: seq, or milliseconds since 1970). One subscription a channel: USAGE otherwise. */
-TF_MUST_CHECK tf_err tf_channel_subscribe(tf_channel *channel, tf_from from, uint64_t value);
+TF_MUST_CHECK tf_err tf_remote_subscribe(tf_remote *channel, tf_start start, uint64_t value);
 
 /* Sends of this peer that are neither acked nor refused. */
 size_t tf_peer_unacked(const tf_peer *peer);
@@ -113,13 +116,13 @@ typedef enum tf_node_event_type {
     TF_EVENT_ACTIVITY,        /* channel, seq, id, sender, client_id, timestamp_ms, body */
     TF_EVENT_GAP,             /* channel: first..seq was trimmed, or another channel epoch begins (text says which) */
     TF_EVENT_CHANNEL_REFUSED, /* channel: open or subscribe was refused: code, text */
-    TF_EVENT_ROOM             /* peer: tf_channel_send takes sends again */
+    TF_EVENT_ROOM             /* peer: tf_remote_send takes sends again */
 } tf_node_event_type;
 
 typedef struct tf_node_event {
     tf_node_event_type type;
     tf_peer *peer;
-    tf_channel *channel;
+    tf_remote *channel;
     tf_err err;
     bool resumed;
     tf_route route;
@@ -160,7 +163,7 @@ bool tf_node_is_drained(const tf_node *node);
 /* What the routes of the current session did, sums over its generations. False: no session now. */
 bool tf_peer_stats(const tf_peer *peer, tf_link_stats *out);
 const tf_node_id *tf_peer_id(const tf_peer *peer);
-tf_slice tf_channel_name(const tf_channel *channel);
+tf_slice tf_remote_name(const tf_remote *channel);
 
 /* Counters of what strangers and attackers do, which cost nothing else (P8, P10). */
 typedef struct tf_node_stats {

@@ -2,7 +2,8 @@
  *
  *     twofold://NODEID@HOST:PORT?datagram=HOST:PORT&stream-bind=ADDR&datagram-bind=ADDR
  *
- * The node id is the pin. Options may be left out; each at most once; unknown ones are errors. Any thread. */
+ * The node id is the pin. Options may be left out; each at most once; unknown ones are errors. Nothing is
+ * percent-encoded: no part of it needs to be. Any thread. */
 #ifndef TF_NODE_URI_H
 #define TF_NODE_URI_H
 

@@ -1,14 +1,69 @@
-/* The program twofold: what its first argument names. */
-#include <stdio.h>
-#include <string.h>
+/* twofold: one program, one command. */
+#include <signal.h>
 
+#include "node/cli/cli.h"
 #include "proto/version.h"
+
+const tf_command tf_commands[] = {
+    {"relay", tf_cmd_relay, "[-c FILE] [--listen HOST:PORT]... [options]", "run a relay in the foreground"},
+    {"pub", tf_cmd_pub, "URI CHANNEL [MESSAGE]", "send messages, and wait until each is acked"},
+    {"sub", tf_cmd_sub, "URI CHANNEL", "print the messages of a channel"},
+    {"keygen", tf_cmd_keygen, "[-o FILE]", "make an identity"},
+    {"pubkey", tf_cmd_pubkey, "[FILE]", "print the node id of an identity"},
+    {"version", tf_cmd_version, "", "print the version"},
+    {"help", tf_cmd_help, "[COMMAND]", "explain a command"},
+    {NULL, NULL, NULL, NULL},
+};
+
+/* Names that later versions use; not to be taken by anything else. */
+static const char *const reserved[] = {"ping",   "status", "top",   "doctor", "bench",  "channel", "ref",
+                                       "call",   "serve",  "cat",   "check",  "reload", "drain",   "backup",
+                                       "restore", "store", "peer",  "acl",    "events", "trace",   "completion"};
+
+int tf_cmd_version(int argc, char **argv)
+{
+    (void)argv;
+    if (argc > 1) {
+        return tf_usage("version", "takes no arguments");
+    }
+    (void)printf("twofold %s\n", TF_VERSION);
+    bool broken_pipe = false;
+    return tf_out_flush("version", &broken_pipe) || broken_pipe ? TF_EXIT_OK : TF_EXIT_NEGATIVE;
+}
+
+static int unknown_command(const char *name)
+{
+    for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++) {
+        if (strcmp(reserved[i], name) == 0) {
+            return tf_usage("", "'%s' is not in this version (%s); `twofold help` lists what is", name, TF_VERSION);
+        }
+    }
+    return tf_usage("", "there is no command '%s'; `twofold help` lists them", name);
+}
 
 int main(int argc, char **argv)
 {
-    if (argc == 2 && strcmp(argv[1], "version") == 0) {
-        return printf("twofold %s\n", TF_VERSION) < 0 ? 70 : 0;
+    (void)signal(SIGPIPE, SIG_IGN);
+    if (argc < 2) {
+        return tf_usage("", "a command is needed: relay, pub, sub, keygen, pubkey, version or help");
     }
-    (void)fprintf(stderr, "usage: twofold version\n");
-    return 2;
+    const char *name = argv[1];
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+        name = "help";
+    } else if (strcmp(name, "--version") == 0) {
+        name = "version";
+    }
+    for (const tf_command *command = tf_commands; command->name != NULL; command++) {
+        if (strcmp(command->name, name) != 0) {
+            continue;
+        }
+        for (int i = 2; i < argc && strcmp(argv[i], "--") != 0; i++) {
+            if (strcmp(argv[i], "--help") == 0) {
+                char *help[] = {argv[0], argv[1], NULL};
+                return tf_cmd_help(2, help);
+            }
+        }
+        return command->run(argc - 1, argv + 1);
+    }
+    return unknown_command(argv[1]);
 }

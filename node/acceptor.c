@@ -1,0 +1,344 @@
+/* Streams that were accepted and have not said HELLO yet, and those that only have their last bytes to send. Bounded in
+ * number and in time; the TLS rules have already turned away every key that is not let in (P8). */
+#include "node/node_internal.h"
+#include "proto/frame.h"
+
+struct tf_pending {
+    tf_pending *next;
+    tf_pending *prev;
+    tf_node *node;
+    tf_stream *stream;
+    struct event *timer;
+    bool lingers; /* nothing is read any more */
+};
+
+static void pending_free(tf_pending *p)
+{
+    tf_node *node = p->node;
+    if (p->prev != NULL) {
+        p->prev->next = p->next;
+    } else {
+        node->pendings = p->next;
+    }
+    if (p->next != NULL) {
+        p->next->prev = p->prev;
+    }
+    if (!p->lingers) {
+        node->pending_count--;
+    }
+    if (p->timer != NULL) {
+        event_free(p->timer);
+    }
+    tf_stream_free(p->stream);
+    tf_free(node->mem, p, sizeof(*p));
+}
+
+static tf_pending *pending_new(tf_node *node, bool lingers)
+{
+    tf_pending *p = tf_alloc(node->mem, sizeof(*p));
+    if (p == NULL) {
+        return NULL;
+    }
+    *p = (tf_pending){.node = node, .next = node->pendings, .lingers = lingers};
+    if (node->pendings != NULL) {
+        node->pendings->prev = p;
+    }
+    node->pendings = p;
+    if (!lingers) {
+        node->pending_count++;
+    }
+    return p;
+}
+
+void tf_acceptor_free_all(tf_node *node)
+{
+    while (node->pendings != NULL) {
+        pending_free(node->pendings);
+    }
+}
+
+/* -- the last bytes ------------------------------------------------------------------------------------------------ */
+
+static void lingering_readable(void *ctx, tf_stream *stream)
+{
+    (void)ctx;
+    tf_stream_consume(stream, tf_stream_in(stream).len);
+}
+
+static void lingering_ended(void *ctx, tf_stream *stream, const tf_stream_end *end)
+{
+    (void)stream;
+    (void)end;
+    pending_free(ctx);
+}
+
+static const tf_stream_ops lingering_ops = {.readable = lingering_readable, .ended = lingering_ended};
+
+static void linger(tf_pending *p)
+{
+    if (!p->lingers) {
+        p->lingers = true;
+        p->node->pending_count--;
+    }
+    tf_stream_set_owner(p->stream, &lingering_ops, p);
+    tf_stream_close(p->stream);
+}
+
+void tf_pending_linger(tf_node *node, tf_stream **stream)
+{
+    tf_pending *p = tf_stream_is_open(*stream) ? pending_new(node, true) : NULL;
+    if (p == NULL) {
+        tf_stream_free(*stream);
+    } else {
+        p->stream = *stream;
+        linger(p);
+    }
+    *stream = NULL;
+}
+
+static void refuse(tf_pending *p, tf_close_code code, const char *reason)
+{
+    uint8_t buf[TF_CLOSE_REASON_MAX + 32];
+    tf_writer w;
+    tf_frame frame = {.type = TF_FRAME_CLOSE, .u.close = {(uint64_t)code, tf_slice_str(reason)}};
+    tf_node_id id = {{0}};
+    tf_wr_init(&w, buf, sizeof(buf));
+    if (tf_frame_write(&w, &frame) && tf_stream_room(p->stream) >= tf_wr_len(&w)) {
+        tf_stream_write(p->stream, tf_slice_of(buf, tf_wr_len(&w)));
+    }
+    tf_err err = tf_stream_peer_id(p->stream, &id);
+    tf_log_peer who = {.id = id};
+    TF_LOG(p->node->config.log, TF_LOG_INFO, "hello_refused", err == TF_OK ? &who : NULL,
+           tf_log_str("code", tf_close_text((uint64_t)code)), tf_log_str("reason", reason));
+    p->node->stats.handshakes_failed++;
+    linger(p);
+}
+
+/* -- HELLO --------------------------------------------------------------------------------------------------------- */
+
+static size_t instances_of(const tf_node *node, const tf_node_id *id)
+{
+    size_t count = 0;
+    for (const tf_connection *c = node->connections; c != NULL; c = c->next) {
+        count += !c->failed && tf_node_id_eq(&c->peer_id, id);
+    }
+    return count;
+}
+
+static bool is_alive(const tf_connection *c)
+{
+    return tf_link_verdict(c->link, TF_ROUTE_STREAM) == TF_VERDICT_UP ||
+           tf_link_verdict(c->link, TF_ROUTE_DATAGRAM) == TF_VERDICT_UP;
+}
+
+/* The place of an identity that says `exclusive`: the first keeps it while it lives, else it is replaced. False: taken. */
+static bool take_place(tf_node *node, const tf_node_id *id, const tf_hello *hello)
+{
+    tf_connection *next = NULL;
+    for (tf_connection *c = node->connections; c != NULL; c = next) {
+        next = c->next;
+        if (c->failed || !tf_node_id_eq(&c->peer_id, id) || c->agreed.peer_instance == hello->offer.instance ||
+            !(hello->offer.exclusive && c->agreed.peer_exclusive)) {
+            continue;
+        }
+        if (is_alive(c)) {
+            return false;
+        }
+        tf_connection_close(c, TF_CLOSE_KEY_IN_USE, "replaced by another instance");
+    }
+    return true;
+}
+
+static tf_negotiate_session session_state(tf_node *node, const tf_connection *c)
+{
+    tf_negotiate_session state = {0};
+    if (c != NULL) {
+        state = (tf_negotiate_session){.resumable = true,
+                                       .session = c->session,
+                                       .last_generation = c->generation,
+                                       .receive_next = tf_link_next_expected(c->link),
+                                       .send_floor = tf_link_send_floor(c->link),
+                                       .send_next = tf_link_send_next(c->link)};
+    }
+    while (state.new_session == 0 || tf_connection_by_session(node, state.new_session) != NULL) {
+        state.new_session = tf_rand_u64(node->rand);
+    }
+    return state;
+}
+
+static tf_connection *resumable(const tf_node *node, const tf_node_id *id, const tf_hello *hello)
+{
+    tf_connection *c = hello->offer.resume.present ? tf_connection_by_session(node, hello->offer.resume.session) : NULL;
+    bool same = c != NULL && !c->failed && c->peer == NULL && tf_node_id_eq(&c->peer_id, id) &&
+                c->agreed.peer_instance == hello->offer.instance;
+    return same ? c : NULL;
+}
+
+static bool write_welcome(tf_pending *p, const tf_welcome *welcome)
+{
+    uint8_t payload[4096];
+    uint8_t buf[sizeof(payload) + TF_FRAME_HEADER];
+    size_t len = 0;
+    tf_writer w;
+    if (tf_welcome_encode(welcome, payload, sizeof(payload), &len) != TF_OK) {
+        return false;
+    }
+    tf_frame frame = {.type = TF_FRAME_WELCOME, .u.payload = tf_slice_of(payload, len)};
+    tf_wr_init(&w, buf, sizeof(buf));
+    if (!tf_frame_write(&w, &frame) || tf_stream_room(p->stream) < tf_wr_len(&w)) {
+        return false;
+    }
+    tf_stream_write(p->stream, tf_slice_of(buf, tf_wr_len(&w)));
+    return true;
+}
+
+static void start_or_resume(tf_pending *p, const tf_node_id *id, tf_connection *c, const tf_welcome *welcome,
+                            const tf_agreed *agreed)
+{
+    tf_err err = TF_OK;
+    if (c != NULL && agreed->resumed) {
+        err = tf_link_resume(c->link, tf_edge_now(), agreed->peer_next);
+    } else {
+        if (c != NULL) {
+            tf_connection_close(c, TF_CLOSE_NORMAL, "a new session replaces this one");
+        }
+        tf_connection_start start = {.peer_id = *id, .agreed = agreed};
+        err = tf_connection_new(&c, p->node, &start);
+    }
+    if (err != TF_OK || !write_welcome(p, welcome)) {
+        bool full = err == TF_ERR_LIMIT_ITEMS;
+        refuse(p, full ? TF_CLOSE_TOO_MANY : tf_close_from_err(err), full ? "too many connections" : tf_err_text(err));
+        if (c != NULL && err != TF_ERR_LIMIT_ITEMS && err != TF_ERR_NOMEM) {
+            tf_connection_close(c, tf_close_from_err(err), tf_err_text(err));
+        }
+        return;
+    }
+    tf_stream *stream = p->stream;
+    p->stream = NULL;
+    tf_node *node = p->node;
+    pending_free(p);
+    if (tf_connection_adopt(c, &stream, agreed) != TF_OK) {
+        node->stats.handshakes_failed++;
+    }
+}
+
+static void answer(tf_pending *p, const tf_node_id *id, const tf_hello *theirs)
+{
+    tf_node *node = p->node;
+    tf_hello ours;
+    tf_welcome welcome;
+    tf_agreed agreed;
+    if (node->draining) {
+        refuse(p, TF_CLOSE_DRAINING, "this node is shutting down");
+        return;
+    }
+    if (!take_place(node, id, theirs)) {
+        refuse(p, TF_CLOSE_KEY_IN_USE, "another instance of this identity is connected");
+        return;
+    }
+    tf_connection *c = resumable(node, id, theirs);
+    tf_connection *before = c != NULL ? c : tf_connection_find(node, id, &theirs->offer.instance);
+    if (before == NULL && instances_of(node, id) >= TF_INSTANCES_PER_PEER) {
+        refuse(p, TF_CLOSE_TOO_MANY, "too many instances of this identity");
+        return;
+    }
+    tf_node_hello(node, &ours, TF_ROUTES_BOTH, TF_ROUTES_BOTH);
+    tf_negotiate_session state = session_state(node, c);
+    tf_err err = tf_negotiate_answer(theirs, &ours, &state, &welcome, &agreed);
+    if (err != TF_OK) {
+        refuse(p, err == TF_ERR_PEER_VERSION ? TF_CLOSE_UNSUPPORTED_VERSION : TF_CLOSE_REFUSED, tf_err_text(err));
+        return;
+    }
+    start_or_resume(p, id, before, &welcome, &agreed);
+}
+
+static void on_readable(void *ctx, tf_stream *stream)
+{
+    tf_pending *p = ctx;
+    tf_reader r;
+    tf_frame frame;
+    tf_hello hello;
+    tf_node_id id;
+    tf_slice in = tf_stream_in(stream);
+    tf_rd_init(&r, in);
+    tf_err err = tf_frame_read(&r, &frame);
+    if (err == TF_ERR_AGAIN) {
+        return;
+    }
+    if (err == TF_OK && frame.type != TF_FRAME_HELLO) {
+        err = TF_ERR_PEER_STATE;
+    }
+    if (err == TF_OK) {
+        err = tf_hello_decode(&hello, frame.u.payload);
+    }
+    if (err == TF_OK) {
+        err = tf_stream_peer_id(stream, &id);
+    }
+    tf_stream_consume(stream, in.len - tf_rd_left(&r));
+    if (err != TF_OK) {
+        refuse(p, tf_close_from_err(err), tf_err_text(err));
+        return;
+    }
+    answer(p, &id, &hello);
+}
+
+static void on_opened(void *ctx, tf_stream *stream)
+{
+    (void)ctx;
+    (void)stream;
+}
+
+static void on_ended(void *ctx, tf_stream *stream, const tf_stream_end *end)
+{
+    (void)stream;
+    tf_pending *p = ctx;
+    tf_node *node = p->node;
+    bool refused = end->reason == TF_STREAM_AUTH;
+    if (refused) {
+        node->stats.handshakes_refused++;
+    } else {
+        node->stats.handshakes_failed++;
+    }
+    TF_LOG(node->config.log, TF_LOG_WARN, refused ? "handshake_refused" : "handshake_failed", NULL,
+           tf_log_address("address", tf_stream_remote(p->stream)),
+           tf_log_str("reason", tf_stream_reason_name(end->reason)), tf_log_str("text", end->text));
+    pending_free(p);
+}
+
+static const tf_stream_ops pending_ops = {.opened = on_opened, .readable = on_readable, .ended = on_ended};
+
+static void on_timer(evutil_socket_t fd, short what, void *ctx)
+{
+    (void)fd;
+    (void)what;
+    tf_pending *p = ctx;
+    p->node->stats.handshakes_failed++;
+    TF_LOG(p->node->config.log, TF_LOG_WARN, "handshake_failed", NULL,
+           tf_log_address("address", tf_stream_remote(p->stream)), tf_log_str("reason", "timeout"),
+           tf_log_str("text", "no HELLO in time"));
+    pending_free(p);
+}
+
+void tf_acceptor_accepted(tf_node *node, int fd)
+{
+    struct timeval limit = {.tv_sec = (time_t)(TF_HANDSHAKE_LIMIT / TF_SECOND)};
+    tf_stream_env env = {.base = node->base, .tls = node->server_ctx, .mem = node->mem};
+    node->stats.accepted++;
+    tf_pending *p = node->pending_count < TF_HANDSHAKES_MAX ? pending_new(node, false) : NULL;
+    if (p == NULL) {
+        node->stats.handshakes_failed++;
+        (void)evutil_closesocket(fd);
+        return;
+    }
+    p->timer = event_new(node->base, -1, 0, on_timer, p);
+    tf_err err = p->timer == NULL ? TF_ERR_NOMEM : TF_OK;
+    if (err != TF_OK) {
+        (void)evutil_closesocket(fd);
+    } else {
+        err = tf_stream_accept(&p->stream, &env, fd, TF_HANDSHAKE_LIMIT, &pending_ops, p);
+    }
+    if (err != TF_OK || event_add(p->timer, &limit) != 0) {
+        node->stats.handshakes_failed++;
+        pending_free(p);
+    }
+}

@@ -1,0 +1,206 @@
+/* The client that pub and sub are made of: identity, node, peer, channel, signals. */
+#include <inttypes.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <event2/event.h>
+
+#include "handshake/node_id.h"
+#include "node/cli/cli.h"
+#include "node/edge_mem.h"
+
+static bool routes_value(tf_cli *cli, const tf_options *o)
+{
+    if (strcmp(o->value, "both") == 0) {
+        cli->routes = TF_ROUTES_BOTH;
+    } else if (strcmp(o->value, "stream") == 0) {
+        cli->routes = TF_ROUTES_STREAM;
+    } else if (strcmp(o->value, "datagram") == 0) {
+        cli->routes = TF_ROUTES_DATAGRAM;
+    } else {
+        (void)tf_usage(cli->command, "--routes: '%s' is none of stream, datagram, both", o->value);
+        return false;
+    }
+    return true;
+}
+
+bool tf_cli_common_option(tf_cli *cli, const tf_options *o, const tf_option *option, bool *ok)
+{
+    *ok = true;
+    if (option->letter == 'i') {
+        cli->identity_path = o->value;
+    } else if (option->letter == 'v') {
+        cli->verbose = true;
+    } else if (strcmp(option->name, "routes") == 0) {
+        *ok = routes_value(cli, o);
+    } else if (strcmp(option->name, "connect-timeout") == 0) {
+        *ok = tf_value_duration(o, "--connect-timeout", &cli->connect_timeout);
+    } else if (strcmp(option->name, "json") == 0) {
+        cli->json = true;
+    } else if (strcmp(option->name, "stats") == 0) {
+        cli->stats = true;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static void on_signal(evutil_socket_t number, short what, void *ctx)
+{
+    (void)number;
+    (void)what;
+    tf_cli *cli = ctx;
+    cli->interrupted = true;
+    tf_node_wake(cli->node);
+}
+
+static int load_identity(tf_cli *cli)
+{
+    char path[TF_PATH_MAX];
+    char why[TF_WHY_MAX];
+    bool made = false;
+    tf_err err = TF_OK;
+    if (cli->identity_path != NULL) {
+        (void)snprintf(path, sizeof(path), "%s", cli->identity_path);
+    } else {
+        err = tf_keyfile_default_path(path, why);
+    }
+    if (err == TF_OK) {
+        err = tf_keyfile_load_or_create(&cli->identity, path, tf_edge_rand(), &made, why);
+    }
+    if (err != TF_OK) {
+        tf_complain(cli->command, "%s", why);
+        return TF_EXIT_USAGE;
+    }
+    return TF_EXIT_OK;
+}
+
+static tf_err make_node(tf_cli *cli)
+{
+    tf_log_config log = {.level = TF_LOG_INFO,
+                         .format = TF_LOG_LOGFMT,
+                         .fd = STDERR_FILENO,
+                         .now = tf_edge_now,
+                         .wall_ms = tf_edge_wall_ms,
+                         .mem = tf_edge_mem()};
+    tf_err err = cli->verbose ? tf_log_new(&cli->log, &log) : TF_OK;
+    tf_node_config config = {.identity = cli->identity, .log = cli->log};
+    if (err == TF_OK) {
+        err = tf_node_new(&cli->node, &config);
+    }
+    if (err == TF_OK) {
+        static const int numbers[2] = {SIGINT, SIGTERM};
+        for (int i = 0; i < 2; i++) {
+            cli->signals[i] = evsignal_new(tf_node_loop(cli->node), numbers[i], on_signal, cli);
+            if (cli->signals[i] == NULL || event_add(cli->signals[i], NULL) != 0) {
+                return TF_ERR_NOMEM;
+            }
+        }
+    }
+    return err;
+}
+
+int tf_cli_start(tf_cli *cli, const char *uri, const char *channel)
+{
+    char why[TF_WHY_MAX];
+    if (tf_uri_parse(&cli->uri, uri, why) != TF_OK) {
+        return tf_usage(cli->command, "%s", why);
+    }
+    int code = load_identity(cli);
+    if (code != TF_EXIT_OK) {
+        return code;
+    }
+    tf_connect_options options = {.routes = cli->routes,
+                                  .connect_timeout = cli->connect_timeout,
+                                  .max_in_flight = cli->max_in_flight,
+                                  .retry_limit = cli->retry_limit};
+    tf_err err = make_node(cli);
+    if (err == TF_OK) {
+        err = tf_node_connect(cli->node, &cli->uri, &options, &cli->peer);
+        if (err == TF_ERR_USAGE) {
+            tf_complain(cli->command, "%s",
+                        tf_node_id_eq(&cli->uri.node, tf_identity_node_id(cli->identity))
+                            ? "the URI names our own identity; choose another with -i"
+                            : "stream-bind and datagram-bind name no address or interface of this machine");
+            return TF_EXIT_USAGE;
+        }
+    }
+    if (err == TF_OK) {
+        err = tf_remote_open(cli->peer, tf_slice_str(channel), &cli->channel);
+        if (err == TF_ERR_USAGE) {
+            return tf_usage(cli->command,
+                            "'%s' is not a channel name: 1 to %u of A-Z a-z 0-9 . _ : ~ - and /", channel,
+                            TF_CHANNEL_NAME_MAX);
+        }
+    }
+    if (err != TF_OK) {
+        tf_complain(cli->command, "%s", tf_err_text(err));
+        return TF_EXIT_INTERNAL;
+    }
+    return TF_EXIT_OK;
+}
+
+static int connect_failed(const tf_cli *cli, const tf_node_event *event)
+{
+    char id[TF_NODE_ID_TEXT_LEN + 1];
+    char where[TF_ENDPOINT_TEXT_MAX];
+    (void)tf_endpoint_format(&cli->uri.stream, where);
+    if (event->err != TF_ERR_PEER_REFUSED) {
+        tf_complain(cli->command, "cannot reach %s: %.*s", where, (int)event->text.len, (const char *)event->text.data);
+        return TF_EXIT_UNREACHABLE;
+    }
+    tf_node_id_format(tf_identity_node_id(cli->identity), id);
+    tf_complain(cli->command, "refused by %s: %.*s. Is it the node that the URI names, and does it allow our key %s?",
+                where, (int)event->text.len, (const char *)event->text.data, id);
+    return TF_EXIT_REFUSED;
+}
+
+int tf_cli_event(tf_cli *cli, const tf_node_event *event)
+{
+    cli->has_routes_stats = tf_peer_stats(cli->peer, &cli->routes_stats) || cli->has_routes_stats;
+    if (event->type == TF_EVENT_CONNECT_FAILED) {
+        return connect_failed(cli, event);
+    }
+    if (event->type == TF_EVENT_CHANNEL_REFUSED) {
+        tf_complain(cli->command, "channel refused: %.*s: %.*s", (int)event->code.len, (const char *)event->code.data,
+                    (int)event->text.len, (const char *)event->text.data);
+        if (cli->json) {
+            tf_out_refusal(event);
+        }
+        return TF_EXIT_REFUSED;
+    }
+    return -1;
+}
+
+static void print_stats(tf_cli *cli)
+{
+    cli->has_routes_stats = tf_peer_stats(cli->peer, &cli->routes_stats) || cli->has_routes_stats;
+    if (!cli->has_routes_stats) {
+        (void)fprintf(stderr, "no session\n");
+        return;
+    }
+    for (int i = 0; i < TF_ROUTE_COUNT; i++) {
+        const tf_route_stats *r = &cli->routes_stats.routes[i];
+        (void)fprintf(stderr,
+                      "route=%s verdict=%s sent=%" PRIu64 " received=%" PRIu64 " first=%" PRIu64 " repeat=%" PRIu64
+                      " only=%" PRIu64 " lost=%" PRIu64 " shed=%" PRIu64 " retired=%" PRIu64 " repaired=%" PRIu64
+                      " downs=%" PRIu64 " srtt_us=%" PRIu64 "\n",
+                      tf_route_name((tf_route)i), tf_verdict_name(r->verdict), r->sent_segments, r->received_segments,
+                      r->first, r->repeats, r->only, r->lost, r->shed, r->retired, r->repaired, r->downs, r->srtt);
+    }
+}
+
+void tf_cli_end(tf_cli *cli)
+{
+    if (cli->stats && cli->peer != NULL) {
+        print_stats(cli);
+    }
+    for (int i = 0; i < 2; i++) {
+        if (cli->signals[i] != NULL) {
+            event_free(cli->signals[i]);
+        }
+    }
+    tf_node_free(cli->node);
+    tf_log_free(cli->log);
+    tf_identity_free(cli->identity);
+}

@@ -1,0 +1,139 @@
+/* The lines on stdout. */
+#include <errno.h>
+#include <inttypes.h>
+#include <unistd.h>
+
+#include <openssl/evp.h>
+
+#include "handshake/node_id.h"
+#include "node/cli/cli.h"
+#include "proto/mp.h"
+
+static void put_json_string(tf_slice text)
+{
+    (void)putchar_unlocked('"');
+    for (size_t i = 0; i < text.len; i++) {
+        uint8_t c = text.data[i];
+        if (c == '"' || c == '\\') {
+            (void)putchar_unlocked('\\');
+            (void)putchar_unlocked(c);
+        } else if (c == '\n') {
+            (void)fputs("\\n", stdout);
+        } else if (c == '\t') {
+            (void)fputs("\\t", stdout);
+        } else if (c < 0x20 || c == 0x7f) {
+            (void)printf("\\u%04x", c);
+        } else {
+            (void)putchar_unlocked(c);
+        }
+    }
+    (void)putchar_unlocked('"');
+}
+
+static void put_base64(tf_slice bytes)
+{
+    (void)putchar_unlocked('"');
+    for (size_t i = 0; i < bytes.len; i += 48) {
+        unsigned char text[68];
+        size_t part = bytes.len - i < 48 ? bytes.len - i : 48;
+        int len = EVP_EncodeBlock(text, bytes.data + i, (int)part);
+        (void)fwrite(text, 1, (size_t)len, stdout);
+    }
+    (void)putchar_unlocked('"');
+}
+
+/* Ids and codes are printable ASCII, but they come from outside. */
+static void put_field(const char *name, tf_slice text)
+{
+    (void)printf(",\"%s\":", name);
+    if (tf_utf8_is_valid(text)) {
+        put_json_string(text);
+    } else {
+        put_base64(text);
+    }
+}
+
+void tf_out_ack(const tf_node_event *event)
+{
+    (void)fputs("{\"v\":1", stdout);
+    put_field("client_id", event->client_id);
+    put_field("id", event->id);
+    (void)printf(",\"seq\":%" PRIu64 ",\"timestamp\":%" PRId64 ",\"duplicate\":%s,\"via\":\"%s\"}\n", event->seq,
+                 event->timestamp_ms, event->duplicate ? "true" : "false", tf_route_name(event->via));
+}
+
+void tf_out_refusal(const tf_node_event *event)
+{
+    (void)fputs("{\"v\":1", stdout);
+    put_field("client_id", event->client_id);
+    put_field("code", event->code);
+    put_field("message", event->text);
+    (void)printf(",\"retryable\":%s", event->retryable ? "true" : "false");
+    if (event->retry_after_ms != 0) {
+        (void)printf(",\"retry_after_ms\":%" PRIu64, event->retry_after_ms);
+    }
+    (void)fputs("}\n", stdout);
+}
+
+void tf_out_activity_json(const tf_node_event *event, tf_slice channel)
+{
+    char sender[TF_NODE_ID_TEXT_LEN + 1];
+    tf_node_id_format(&event->sender, sender);
+    (void)fputs("{\"v\":1", stdout);
+    put_field("channel", channel);
+    (void)printf(",\"seq\":%" PRIu64, event->seq);
+    put_field("id", event->id);
+    put_field("sender", tf_slice_str(sender));
+    put_field("client_id", event->client_id);
+    (void)printf(",\"timestamp\":%" PRId64, event->timestamp_ms);
+    if (tf_utf8_is_valid(event->body)) {
+        (void)fputs(",\"body\":", stdout);
+        put_json_string(event->body);
+    } else {
+        (void)fputs(",\"body_base64\":", stdout);
+        put_base64(event->body);
+    }
+    (void)fputs("}\n", stdout);
+}
+
+static void put_escaped(tf_slice body)
+{
+    for (size_t i = 0; i < body.len; i++) {
+        uint8_t c = body.data[i];
+        bool c1 = c == 0xc2 && i + 1 < body.len && body.data[i + 1] >= 0x80 && body.data[i + 1] < 0xa0;
+        if ((c < 0x20 && c != '\t') || c == 0x7f || c1) {
+            (void)printf("\\x%02x", c);
+        } else {
+            (void)putchar_unlocked(c);
+        }
+    }
+}
+
+void tf_out_body(tf_slice body, bool raw)
+{
+    if (raw) {
+        (void)fwrite(body.data, 1, body.len, stdout);
+    } else {
+        put_escaped(body);
+    }
+    (void)putchar_unlocked('\n');
+}
+
+bool tf_out_flush(const char *command, bool *broken_pipe)
+{
+    errno = 0;
+    *broken_pipe = false;
+    if (fflush(stdout) == 0 && ferror(stdout) == 0) {
+        return true;
+    }
+    *broken_pipe = errno == EPIPE;
+    if (!*broken_pipe) {
+        tf_complain(command, "stdout cannot be written: %s", strerror(errno));
+    }
+    return false;
+}
+
+bool tf_out_is_terminal(void)
+{
+    return isatty(STDOUT_FILENO) == 1;
+}

@@ -1,0 +1,527 @@
+/* pub: sends messages and waits until each is acked. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <event2/event.h>
+#include <openssl/sha.h>
+
+#include "node/cli/cli.h"
+#include "node/edge_mem.h"
+#include "proto/limits.h"
+
+#define PUB_READ (64u * 1024u)
+#define PUB_COMPLAINTS_MAX 10u
+
+typedef enum pub_source { PUB_ONE, PUB_LINES, PUB_MADE } pub_source;
+typedef enum pub_ids { PUB_IDS_MADE, PUB_IDS_GIVEN, PUB_IDS_LINE, PUB_IDS_SHA256 } pub_ids;
+
+typedef struct pub {
+    tf_cli cli;
+    pub_source source;
+    pub_ids ids;
+    const char *message;
+    const char *id;
+    const char *path;
+    uint8_t delimiter;
+    uint64_t count;
+    uint64_t size;
+    double rate; /* messages per second, 0: as fast as they are taken */
+    int fd;
+    bool always_ready; /* a file: no readiness to wait for */
+    bool ready;
+    bool eof;
+    struct event *readable;
+    uint8_t *buf;
+    size_t cap;
+    size_t at;
+    size_t len;
+    bool full; /* the window and the queue behind it */
+    uint64_t taken;
+    uint64_t answered;
+    uint64_t refused;
+    tf_time started;
+    int code; /* -1: goes on */
+} pub;
+
+static const tf_option options[] = {
+    {'f', "file", "FILE", "one send per line of FILE instead of stdin"},
+    {'0', "null", NULL, "messages end with a NUL byte instead of a newline"},
+    {0, "id", "ID", "client id of the one message"},
+    {0, "id-from", "HOW", "line: the line is the client id; sha256: its hash is"},
+    {0, "count", "N", "make N messages; reads no input"},
+    {0, "size", "SIZE", "with --count: pad each to SIZE"},
+    {0, "rate", "R", "at most R messages per second"},
+    {0, "max-in-flight", "N", "at most N unacked sends (and what the relay announces)"},
+    {0, "retry-limit", "DURATION", "give a send up so long after its first refusal, and exit 1 (default: never)"},
+    TF_CLI_COMMON_OPTIONS,
+    {0, NULL, NULL, NULL},
+};
+
+const tf_option *tf_pub_options(void)
+{
+    return options;
+}
+
+/* -- the command line ---------------------------------------------------------------------------------------------- */
+
+static bool id_from_value(pub *p, const tf_options *o)
+{
+    if (strcmp(o->value, "line") == 0) {
+        p->ids = PUB_IDS_LINE;
+    } else if (strcmp(o->value, "sha256") == 0) {
+        p->ids = PUB_IDS_SHA256;
+    } else {
+        (void)tf_usage("pub", "--id-from: '%s' is neither line nor sha256", o->value);
+        return false;
+    }
+    return true;
+}
+
+static bool rate_value(pub *p, const tf_options *o)
+{
+    char *end = NULL;
+    p->rate = strtod(o->value, &end);
+    if (end == o->value || *end != '\0' || !(p->rate > 0) || p->rate > 1e9) {
+        (void)tf_usage("pub", "--rate: '%s' is not a number of messages per second above 0", o->value);
+        return false;
+    }
+    return true;
+}
+
+static bool in_flight_value(pub *p, const tf_options *o)
+{
+    uint64_t value = 0;
+    if (!tf_value_count(o, "--max-in-flight", 1, TF_MAX_IN_FLIGHT_MAX, &value)) {
+        return false;
+    }
+    p->cli.max_in_flight = (uint32_t)value;
+    return true;
+}
+
+static bool number_option(pub *p, const tf_options *o, const char *name)
+{
+    if (strcmp(name, "count") == 0) {
+        p->source = PUB_MADE;
+        return tf_value_count(o, "--count", 1, UINT64_MAX, &p->count);
+    }
+    if (strcmp(name, "size") == 0) {
+        return tf_value_size(o, "--size", TF_BODY_MAX, &p->size);
+    }
+    if (strcmp(name, "rate") == 0) {
+        return rate_value(p, o);
+    }
+    if (strcmp(name, "max-in-flight") == 0) {
+        return in_flight_value(p, o);
+    }
+    return tf_value_duration(o, "--retry-limit", &p->cli.retry_limit);
+}
+
+static bool one_option(pub *p, const tf_options *o, const tf_option *option)
+{
+    bool ok = true;
+    if (tf_cli_common_option(&p->cli, o, option, &ok)) {
+        return ok;
+    }
+    if (strcmp(option->name, "file") == 0) {
+        p->path = o->value;
+    } else if (strcmp(option->name, "null") == 0) {
+        p->delimiter = '\0';
+    } else if (strcmp(option->name, "id") == 0) {
+        p->id = o->value;
+        p->ids = PUB_IDS_GIVEN;
+    } else if (strcmp(option->name, "id-from") == 0) {
+        return id_from_value(p, o);
+    } else {
+        return number_option(p, o, option->name);
+    }
+    return true;
+}
+
+static int check(pub *p, const tf_options *o)
+{
+    if (o->operand_count < 2 || o->operand_count > 3) {
+        return tf_usage("pub", "needs a URI and a channel, and perhaps a message: "
+                               "twofold pub twofold://NODEID@HOST:PORT CHANNEL [MESSAGE]");
+    }
+    if (o->operand_count == 3) {
+        if (p->source == PUB_MADE || p->path != NULL) {
+            return tf_usage("pub", "a message, -f and --count exclude each other");
+        }
+        p->source = PUB_ONE;
+        p->message = o->operands[2];
+    }
+    if (p->source == PUB_MADE && p->path != NULL) {
+        return tf_usage("pub", "-f and --count exclude each other");
+    }
+    if (p->size != 0 && p->source != PUB_MADE) {
+        return tf_usage("pub", "--size goes with --count");
+    }
+    if (p->ids == PUB_IDS_GIVEN && p->source == PUB_MADE && p->count != 1) {
+        return tf_usage("pub", "--id names one message, --count makes %llu", (unsigned long long)p->count);
+    }
+    return TF_EXIT_OK;
+}
+
+/* -- input --------------------------------------------------------------------------------------------------------- */
+
+static void on_readable(evutil_socket_t fd, short what, void *ctx)
+{
+    (void)fd;
+    (void)what;
+    pub *p = ctx;
+    p->ready = true;
+}
+
+static int open_input(pub *p)
+{
+    struct stat st;
+    if (p->source != PUB_LINES) {
+        return TF_EXIT_OK;
+    }
+    p->fd = p->path == NULL ? STDIN_FILENO : open(p->path, O_RDONLY | O_CLOEXEC);
+    if (p->fd < 0 || fstat(p->fd, &st) != 0 || S_ISDIR(st.st_mode)) {
+        return tf_usage("pub", "%s cannot be read: %s", p->path == NULL ? "stdin" : p->path,
+                        p->fd >= 0 && S_ISDIR(st.st_mode) ? "it is a directory" : strerror(errno));
+    }
+    p->always_ready = S_ISREG(st.st_mode) || p->fd < 0;
+    p->cap = TF_BODY_MAX + 1 + PUB_READ;
+    p->buf = malloc(p->cap);
+    if (p->buf == NULL) {
+        tf_complain("pub", "out of memory");
+        return TF_EXIT_INTERNAL;
+    }
+    return TF_EXIT_OK;
+}
+
+static bool watch_input(pub *p)
+{
+    if (p->source != PUB_LINES || p->always_ready) {
+        return true;
+    }
+    p->readable = event_new(tf_node_loop(p->cli.node), p->fd, EV_READ, on_readable, p);
+    if (p->readable == NULL) {
+        return false;
+    }
+    if (event_add(p->readable, NULL) != 0) { /* a descriptor that cannot be waited for, such as /dev/null */
+        event_free(p->readable);
+        p->readable = NULL;
+        p->always_ready = true;
+    }
+    return true;
+}
+
+/* Reads once. False: nothing more now. */
+static bool fill(pub *p)
+{
+    if (p->eof || !(p->always_ready || p->ready)) {
+        return false;
+    }
+    if (p->at > 0) {
+        memmove(p->buf, p->buf + p->at, p->len - p->at);
+        p->len -= p->at;
+        p->at = 0;
+    }
+    size_t room = p->cap - p->len;
+    ssize_t got = read(p->fd, p->buf + p->len, room < PUB_READ ? room : PUB_READ);
+    if (got < 0 && (errno == EINTR || errno == EAGAIN)) {
+        p->ready = false;
+    } else if (got < 0) {
+        tf_complain("pub", "%s cannot be read: %s", p->path == NULL ? "stdin" : p->path, strerror(errno));
+        p->code = TF_EXIT_USAGE;
+    }
+    p->eof = got == 0;
+    p->len += got > 0 ? (size_t)got : 0;
+    p->ready = false;
+    if (!p->eof && p->readable != NULL) {
+        (void)event_add(p->readable, NULL);
+    }
+    return got >= 0;
+}
+
+/* The next line in the buffer; *used: what it takes with its end. */
+static bool next_line(pub *p, tf_slice *line, size_t *used)
+{
+    for (;;) {
+        size_t have = p->len - p->at;
+        const uint8_t *start = p->buf + p->at;
+        const uint8_t *end = have == 0 ? NULL : memchr(start, p->delimiter, have);
+        if (end != NULL) {
+            *line = tf_slice_of(start, (size_t)(end - start));
+            *used = line->len + 1;
+            return true;
+        }
+        if (p->eof && have > 0) {
+            *line = tf_slice_of(start, have);
+            *used = have;
+            return true;
+        }
+        if (have > TF_BODY_MAX) {
+            tf_complain("pub", "message %llu is longer than %u bytes", (unsigned long long)(p->taken + 1), TF_BODY_MAX);
+            p->code = TF_EXIT_REFUSED;
+            return false;
+        }
+        if (!fill(p) || p->code >= 0) {
+            return false;
+        }
+    }
+}
+
+static bool made_message(pub *p, tf_slice *body)
+{
+    size_t need = p->size < 24 ? 24 : (size_t)p->size;
+    if (p->buf == NULL) {
+        p->cap = need;
+        p->buf = malloc(need);
+        if (p->buf == NULL) {
+            tf_complain("pub", "out of memory");
+            p->code = TF_EXIT_INTERNAL;
+            return false;
+        }
+    }
+    int len = snprintf((char *)p->buf, p->cap, "%llu", (unsigned long long)(p->taken + 1));
+    size_t used = (size_t)len;
+    if (used < p->size) {
+        memset(p->buf + used, '.', (size_t)p->size - used);
+        used = (size_t)p->size;
+    }
+    *body = tf_slice_of(p->buf, used);
+    return true;
+}
+
+static bool next_message(pub *p, tf_slice *body, size_t *used)
+{
+    *used = 0;
+    switch (p->source) {
+    case PUB_ONE:
+        *body = tf_slice_str(p->message);
+        return p->taken == 0;
+    case PUB_MADE:
+        return p->taken < p->count && made_message(p, body);
+    case PUB_LINES:
+        return next_line(p, body, used);
+    }
+    TF_UNREACHABLE();
+}
+
+static bool exhausted(const pub *p)
+{
+    switch (p->source) {
+    case PUB_ONE:
+        return p->taken == 1;
+    case PUB_MADE:
+        return p->taken == p->count;
+    case PUB_LINES:
+        return p->eof && p->at == p->len;
+    }
+    TF_UNREACHABLE();
+}
+
+/* -- sending ------------------------------------------------------------------------------------------------------- */
+
+static tf_slice client_id(const pub *p, tf_slice body, char hash[2 * SHA256_DIGEST_LENGTH + 1])
+{
+    unsigned char digest[SHA256_DIGEST_LENGTH];
+    switch (p->ids) {
+    case PUB_IDS_MADE:
+        return tf_slice_of(NULL, 0);
+    case PUB_IDS_GIVEN:
+        return tf_slice_str(p->id);
+    case PUB_IDS_LINE:
+        return body;
+    case PUB_IDS_SHA256:
+        (void)SHA256(body.data, body.len, digest);
+        for (size_t i = 0; i < sizeof(digest); i++) {
+            (void)snprintf(hash + 2 * i, 3, "%02x", digest[i]);
+        }
+        return tf_slice_str(hash);
+    }
+    TF_UNREACHABLE();
+}
+
+static void bad_id(pub *p, tf_slice id)
+{
+    p->code = tf_usage("pub", "'%.*s' is not a client id: 1 to %u of A-Z a-z 0-9 . _ : ~ -",
+                       (int)(id.len < 200 ? id.len : 200), (const char *)id.data, TF_CLIENT_ID_MAX);
+}
+
+/* False: no more can be sent now. */
+static bool send_one(pub *p)
+{
+    char hash[2 * SHA256_DIGEST_LENGTH + 1];
+    tf_slice body;
+    size_t used = 0;
+    if (!next_message(p, &body, &used)) {
+        return false;
+    }
+    if (p->ids == PUB_IDS_GIVEN && p->taken > 0) {
+        p->code = tf_usage("pub", "--id names one message, and there is more than one; --id-from names many");
+        return false;
+    }
+    tf_remote_send_args send = {.client_id = client_id(p, body, hash), .body = body, .cookie = p->taken + 1};
+    bool empty_id = p->ids != PUB_IDS_MADE && send.client_id.len == 0;
+    tf_err err = empty_id ? TF_ERR_USAGE : tf_remote_send(p->cli.channel, &send);
+    if (err == TF_OK) {
+        p->taken++;
+        p->at += used;
+        return true;
+    }
+    if (err == TF_ERR_AGAIN) {
+        p->full = true;
+    } else if (err == TF_ERR_USAGE) {
+        bad_id(p, send.client_id);
+    } else if (err == TF_ERR_LIMIT_BYTES) {
+        tf_complain("pub", "message %llu is longer than %u bytes", (unsigned long long)(p->taken + 1), TF_BODY_MAX);
+        p->code = TF_EXIT_REFUSED;
+    } else if (err != TF_ERR_CLOSED) { /* closed: the channel was refused, its event comes */
+        tf_complain("pub", "%s", tf_err_text(err));
+        p->code = TF_EXIT_INTERNAL;
+    }
+    return false;
+}
+
+/* When the next message is due. */
+static tf_time due(const pub *p)
+{
+    return p->rate > 0 ? p->started + (tf_time)((double)p->taken * (double)TF_SECOND / p->rate) : 0;
+}
+
+static void feed(pub *p)
+{
+    while (p->code < 0 && !p->full && !exhausted(p) && due(p) <= tf_edge_now()) {
+        if (!send_one(p)) {
+            return;
+        }
+    }
+}
+
+static void refused(pub *p, const tf_node_event *event)
+{
+    p->answered++;
+    p->refused++;
+    if (p->cli.json) {
+        tf_out_refusal(event);
+    }
+    if (p->refused <= PUB_COMPLAINTS_MAX || event->retryable) {
+        tf_complain("pub", "send %.*s %s: %.*s: %.*s", (int)event->client_id.len, (const char *)event->client_id.data,
+                    event->retryable ? "was not accepted within the retry limit" : "was refused", (int)event->code.len,
+                    (const char *)event->code.data, (int)event->text.len, (const char *)event->text.data);
+    }
+    if (event->retryable) {
+        p->code = TF_EXIT_NEGATIVE;
+    }
+}
+
+static void handle(pub *p, const tf_node_event *event)
+{
+    p->code = tf_cli_event(&p->cli, event);
+    if (p->code >= 0) {
+        return;
+    }
+    if (event->type == TF_EVENT_ACK) {
+        p->answered++;
+        if (p->cli.json) {
+            tf_out_ack(event);
+        }
+    } else if (event->type == TF_EVENT_REFUSED) {
+        refused(p, event);
+    } else if (event->type == TF_EVENT_ROOM) {
+        p->full = false;
+    } else if (event->type == TF_EVENT_CONNECTED && p->started == 0) {
+        p->started = tf_edge_now();
+    }
+}
+
+static tf_time wait_time(const pub *p)
+{
+    if (p->rate <= 0 || p->full || exhausted(p)) {
+        return p->always_ready && !p->full && !exhausted(p) && p->source == PUB_LINES ? 0 : TF_NEVER;
+    }
+    tf_time now = tf_edge_now();
+    return due(p) > now ? due(p) - now : 0;
+}
+
+static bool flush(pub *p)
+{
+    bool broken_pipe = false;
+    if (tf_out_flush("pub", &broken_pipe)) {
+        return true;
+    }
+    p->code = broken_pipe && p->answered == p->taken && exhausted(p) ? TF_EXIT_OK : TF_EXIT_NEGATIVE;
+    return false;
+}
+
+static int run(pub *p)
+{
+    tf_node_event event;
+    p->started = p->rate > 0 ? tf_edge_now() : 0;
+    while (p->code < 0) {
+        feed(p);
+        if (p->code < 0 && exhausted(p) && p->answered == p->taken) {
+            p->code = p->refused > 0 ? TF_EXIT_REFUSED : TF_EXIT_OK;
+        } else if (p->code < 0 && p->cli.interrupted) {
+            tf_complain("pub", "interrupted: %llu sends were not acked",
+                        (unsigned long long)(p->taken - p->answered));
+            p->code = TF_EXIT_INTERRUPTED;
+        } else if (p->code < 0) {
+            tf_node_run(p->cli.node, wait_time(p));
+        }
+        while (p->code < 0 && tf_node_next_event(p->cli.node, &event)) {
+            handle(p, &event);
+        }
+        if (!flush(p)) {
+            break;
+        }
+    }
+    if (p->refused > PUB_COMPLAINTS_MAX) {
+        tf_complain("pub", "%llu sends were refused in all", (unsigned long long)p->refused);
+    }
+    return p->code;
+}
+
+static int start(pub *p, const tf_options *o)
+{
+    int code = check(p, o);
+    if (code == TF_EXIT_OK) {
+        code = open_input(p);
+    }
+    if (code == TF_EXIT_OK) {
+        code = tf_cli_start(&p->cli, o->operands[0], o->operands[1]);
+    }
+    if (code == TF_EXIT_OK && !watch_input(p)) {
+        tf_complain("pub", "out of memory");
+        code = TF_EXIT_INTERNAL;
+    }
+    return code;
+}
+
+int tf_cmd_pub(int argc, char **argv)
+{
+    tf_options o;
+    pub p = {.cli = {.command = "pub"}, .source = PUB_LINES, .delimiter = '\n', .fd = -1, .code = -1};
+    int index = 0;
+    tf_options_init(&o, "pub", options, argc, argv);
+    while ((index = tf_options_next(&o)) >= 0) {
+        if (!one_option(&p, &o, &options[index])) {
+            return TF_EXIT_USAGE;
+        }
+    }
+    if (o.failed) {
+        return TF_EXIT_USAGE;
+    }
+    int code = start(&p, &o);
+    if (code == TF_EXIT_OK) {
+        code = run(&p);
+    }
+    if (p.readable != NULL) {
+        event_free(p.readable);
+    }
+    tf_cli_end(&p.cli);
+    if (p.fd > STDERR_FILENO) {
+        (void)close(p.fd);
+    }
+    free(p.buf);
+    return code;
+}

@@ -1,0 +1,277 @@
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "handshake/negotiate.h"
+#include "handshake/node_id.h"
+#include "node/config_internal.h"
+
+#define KIB ((uint64_t)1024)
+#define DAY (86400 * TF_SECOND)
+#define WORD_MAX 64u
+
+#define IN_CONFIG(field) offsetof(tf_config, field)
+#define IN_PEER(field) offsetof(tf_config_peer, field)
+#define IN_LIMITS(field) (offsetof(tf_config, limits) + offsetof(tf_config_limits, field))
+
+static const config_key keys[] = {
+    {CONFIG_NODE, "data", CONFIG_TYPE_PATH, IN_CONFIG(data), 0, 0},
+    {CONFIG_NODE, "key", CONFIG_TYPE_PATH, IN_CONFIG(key), 0, 0},
+    {CONFIG_NODE, "accept", CONFIG_TYPE_ACCEPT, IN_CONFIG(accept), 0, 0},
+    {CONFIG_LISTEN, "address", CONFIG_TYPE_LISTEN, IN_CONFIG(listen), 0, 0},
+    {CONFIG_PEER, "key", CONFIG_TYPE_NODE_ID, IN_PEER(key), 0, 0},
+    {CONFIG_PEER, "uri", CONFIG_TYPE_URI, IN_PEER(uri), 0, 0},
+    {CONFIG_PEER, "relay", CONFIG_TYPE_BOOL, IN_PEER(relay), 0, 0},
+    {CONFIG_LIMITS, "max_in_flight", CONFIG_TYPE_COUNT, IN_LIMITS(max_in_flight), 1, TF_MAX_IN_FLIGHT_MAX},
+    {CONFIG_LIMITS, "max_message", CONFIG_TYPE_SIZE, IN_LIMITS(max_message), TF_MESSAGE_MIN_LIMIT, TF_MESSAGE_MAX},
+    {CONFIG_LIMITS, "window_bytes", CONFIG_TYPE_SIZE, IN_LIMITS(window_bytes), TF_WINDOW_BYTES_MIN,
+     TF_WINDOW_BYTES_MAX},
+    {CONFIG_LIMITS, "window_segments", CONFIG_TYPE_COUNT, IN_LIMITS(window_segments), TF_WINDOW_SEGMENTS_MIN,
+     TF_WINDOW_SEGMENTS_MAX},
+    {CONFIG_LIMITS, "session_timeout", CONFIG_TYPE_DURATION, IN_LIMITS(session_timeout), TF_SECOND, 30 * DAY},
+    {CONFIG_LIMITS, "keepalive", CONFIG_TYPE_DURATION, IN_LIMITS(keepalive), TF_KEEPALIVE_MS_MIN *TF_MS,
+     TF_KEEPALIVE_MS_MAX *TF_MS},
+    {CONFIG_LIMITS, "peers", CONFIG_TYPE_COUNT, IN_LIMITS(peers), 1, TF_PEERS_MAX},
+    {CONFIG_LIMITS, "channels", CONFIG_TYPE_COUNT, IN_LIMITS(channels), 1, TF_CHANNELS_MAX},
+    {CONFIG_LIMITS, "store_bytes", CONFIG_TYPE_SIZE64, IN_LIMITS(store_bytes), 1024 * KIB, KIB *KIB *KIB *KIB},
+    {CONFIG_LOG, "level", CONFIG_TYPE_LEVEL, IN_CONFIG(log_level), 0, 0},
+    {CONFIG_LOG, "format", CONFIG_TYPE_FORMAT, IN_CONFIG(log_format), 0, 0},
+};
+
+_Static_assert(sizeof(keys) / sizeof(keys[0]) <= CONFIG_KEYS_MAX, "there is a place for each key");
+
+const config_key *tf_config_keys(size_t *count)
+{
+    *count = sizeof(keys) / sizeof(keys[0]);
+    return keys;
+}
+
+const char *tf_config_section_name(config_section section)
+{
+    switch (section) {
+    case CONFIG_NODE:
+        return "node";
+    case CONFIG_LISTEN:
+        return "listen";
+    case CONFIG_PEER:
+        return "peer";
+    case CONFIG_LIMITS:
+        return "limits";
+    case CONFIG_LOG:
+        return "log";
+    case CONFIG_SECTIONS:
+        break;
+    }
+    TF_UNREACHABLE();
+}
+
+/* -- values -------------------------------------------------------------------------------------------------------- */
+
+static tf_err set_path(char *out, tf_slice value, char why[TF_WHY_MAX])
+{
+    if (value.len == 0 || value.len >= TF_CONFIG_PATH_MAX) {
+        return tf_why(why, "expected a path of 1 to %u bytes", TF_CONFIG_PATH_MAX - 1);
+    }
+    memcpy(out, value.data, value.len);
+    out[value.len] = '\0';
+    return TF_OK;
+}
+
+static tf_err set_accept(tf_accept *out, tf_slice value, char why[TF_WHY_MAX])
+{
+    bool pinned = tf_slice_eq(value, tf_slice_str("pinned"));
+    if (!pinned && !tf_slice_eq(value, tf_slice_str("any"))) {
+        return tf_why(why, "%s: expected pinned or any", tf_quote(value).text);
+    }
+    *out = pinned ? TF_ACCEPT_PINNED : TF_ACCEPT_ANY;
+    return TF_OK;
+}
+
+static tf_err set_bool(bool *out, tf_slice value, char why[TF_WHY_MAX])
+{
+    bool yes = tf_slice_eq(value, tf_slice_str("yes")) || tf_slice_eq(value, tf_slice_str("true"));
+    if (!yes && !tf_slice_eq(value, tf_slice_str("no")) && !tf_slice_eq(value, tf_slice_str("false"))) {
+        return tf_why(why, "%s: expected yes or no", tf_quote(value).text);
+    }
+    *out = yes;
+    return TF_OK;
+}
+
+static tf_err add_listen(tf_config *config, tf_slice value, char why[TF_WHY_MAX])
+{
+    if (config->listen_count == TF_CONFIG_LISTEN_MAX) {
+        return tf_why(why, "there are more than %u addresses", TF_CONFIG_LISTEN_MAX);
+    }
+    tf_err err = tf_endpoint_parse(&config->listen[config->listen_count], value, true, why);
+    config->listen_count += err == TF_OK;
+    return err;
+}
+
+static tf_err set_uri(tf_config_peer *peer, tf_slice value, char why[TF_WHY_MAX])
+{
+    char text[TF_URI_TEXT_MAX + 1];
+    if (value.len > TF_URI_TEXT_MAX) {
+        return tf_why(why, "longer than %u bytes", TF_URI_TEXT_MAX);
+    }
+    memcpy(text, value.data, value.len);
+    text[value.len] = '\0';
+    tf_err err = tf_uri_parse(&peer->uri, text, why);
+    peer->has_uri = err == TF_OK;
+    return err;
+}
+
+static tf_err set_node_id(tf_node_id *out, tf_slice value, char why[TF_WHY_MAX])
+{
+    return tf_node_id_parse(out, value) == TF_OK
+               ? TF_OK
+               : tf_why(why, "%s is no node id: expected %u characters a-z and 2-7, as printed by 'twofold pubkey'",
+                        tf_quote(value).text, TF_NODE_ID_TEXT_LEN);
+}
+
+static tf_err parse_level(tf_log_level *out, tf_slice value, char why[TF_WHY_MAX])
+{
+    return tf_log_level_parse(out, value) == TF_OK
+               ? TF_OK
+               : tf_why(why, "%s: expected error, warn, info or debug", tf_quote(value).text);
+}
+
+static tf_err parse_format(tf_log_format *out, tf_slice value, char why[TF_WHY_MAX])
+{
+    return tf_log_format_parse(out, value) == TF_OK ? TF_OK
+                                                    : tf_why(why, "%s: expected logfmt or json", tf_quote(value).text);
+}
+
+/* -- numbers ------------------------------------------------------------------------------------------------------- */
+
+/* A bound as people write it: in the largest unit that leaves no rest. */
+static const char *bound_text(char out[WORD_MAX], config_type type, uint64_t value)
+{
+    static const struct {
+        const char *name;
+        uint64_t factor;
+    } sizes[] = {{"GiB", KIB * KIB * KIB}, {"MiB", KIB * KIB}, {"KiB", KIB}, {"B", 1}},
+      times[] = {{"d", DAY}, {"h", 3600 * TF_SECOND}, {"m", 60 * TF_SECOND}, {"s", TF_SECOND}, {"ms", TF_MS}};
+    size_t i = 0;
+    if (type == CONFIG_TYPE_COUNT) {
+        (void)snprintf(out, WORD_MAX, "%" PRIu64, value);
+    } else if (type == CONFIG_TYPE_DURATION) {
+        for (; value % times[i].factor != 0; i++) {
+        }
+        (void)snprintf(out, WORD_MAX, "%" PRIu64 "%s", value / times[i].factor, times[i].name);
+    } else {
+        for (; value % sizes[i].factor != 0; i++) {
+        }
+        (void)snprintf(out, WORD_MAX, "%" PRIu64 "%s", value / sizes[i].factor, sizes[i].name);
+    }
+    return out;
+}
+
+static tf_err parse_number(uint64_t *out, const config_key *key, tf_slice value, char why[TF_WHY_MAX])
+{
+    char min[WORD_MAX];
+    char max[WORD_MAX];
+    tf_err err = TF_OK;
+    const char *kind = "a number";
+    if (key->type == CONFIG_TYPE_DURATION) {
+        err = tf_duration_parse(out, value);
+        kind = "a duration with its unit (ms, s, m, h or d)";
+    } else if (key->type == CONFIG_TYPE_COUNT) {
+        err = value.len > 0 && value.data[value.len - 1] <= '9' ? tf_size_parse(out, value) : TF_ERR_USAGE;
+    } else {
+        err = tf_size_parse(out, value);
+        kind = "a size (in bytes, or with B, KiB, MiB, GiB, kB, MB or GB)";
+    }
+    if (err == TF_OK && *out >= key->min && *out <= key->max) {
+        return TF_OK;
+    }
+    return tf_why(why, "%s: expected %s from %s to %s", tf_quote(value).text, kind,
+                  bound_text(min, key->type, key->min), bound_text(max, key->type, key->max));
+}
+
+static tf_err set_number(const config_key *key, void *field, tf_slice value, char why[TF_WHY_MAX])
+{
+    uint64_t number = 0;
+    tf_err err = parse_number(&number, key, value, why);
+    if (err != TF_OK) {
+        return err;
+    }
+    if (key->type == CONFIG_TYPE_COUNT || key->type == CONFIG_TYPE_SIZE) {
+        uint32_t narrow = (uint32_t)number; /* the maximum of each key fits */
+        memcpy(field, &narrow, sizeof(narrow));
+    } else {
+        memcpy(field, &number, sizeof(number));
+    }
+    return TF_OK;
+}
+
+tf_err tf_config_set(const config_key *key, tf_config *config, void *record, tf_slice value, char why[TF_WHY_MAX])
+{
+    void *field = (uint8_t *)record + key->offset;
+    switch (key->type) {
+    case CONFIG_TYPE_PATH:
+        return set_path(field, value, why);
+    case CONFIG_TYPE_ACCEPT:
+        return set_accept(field, value, why);
+    case CONFIG_TYPE_LISTEN:
+        return add_listen(config, value, why);
+    case CONFIG_TYPE_NODE_ID:
+        return set_node_id(field, value, why);
+    case CONFIG_TYPE_URI:
+        return set_uri(record, value, why);
+    case CONFIG_TYPE_BOOL:
+        return set_bool(field, value, why);
+    case CONFIG_TYPE_COUNT:
+    case CONFIG_TYPE_SIZE:
+    case CONFIG_TYPE_SIZE64:
+    case CONFIG_TYPE_DURATION:
+        return set_number(key, field, value, why);
+    case CONFIG_TYPE_LEVEL:
+        return parse_level(field, value, why);
+    case CONFIG_TYPE_FORMAT:
+        return parse_format(field, value, why);
+    }
+    TF_UNREACHABLE();
+}
+
+/* -- names --------------------------------------------------------------------------------------------------------- */
+
+static size_t min3(size_t a, size_t b, size_t c)
+{
+    size_t least = a < b ? a : b;
+    return least < c ? least : c;
+}
+
+/* Levenshtein's distance; both shorter than WORD_MAX. */
+static size_t distance_of(const char *a, size_t a_len, const char *b, size_t b_len)
+{
+    size_t row[WORD_MAX];
+    for (size_t j = 0; j <= b_len; j++) {
+        row[j] = j;
+    }
+    for (size_t i = 1; i <= a_len; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= b_len; j++) {
+            size_t above = row[j];
+            row[j] = min3(above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1]));
+            diagonal = above;
+        }
+    }
+    return row[b_len];
+}
+
+const char *tf_config_nearest(const char *name, const char *const *names, size_t count)
+{
+    size_t len = strlen(name);
+    size_t best = len / 3 + 2; /* further away is no misspelling */
+    const char *nearest = NULL;
+    for (size_t i = 0; i < count && len < WORD_MAX; i++) {
+        size_t other = strlen(names[i]);
+        size_t distance = other < WORD_MAX ? distance_of(name, len, names[i], other) : best;
+        if (distance < best) {
+            best = distance;
+            nearest = names[i];
+        }
+    }
+    return nearest;
+}

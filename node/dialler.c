@@ -1,0 +1,448 @@
+/* How a peer is reached: one try at a time, the stream first (it brings the session and the datagram keys), again with
+ * back-off for as long as the node lives. */
+#include <stdio.h>
+
+#include "node/peer_internal.h"
+#include "proto/frame.h"
+
+#define DIAL_REFUSALS_MAX 3u /* closes before WELCOME in a row that count as refused */
+
+static void start_dial(tf_peer *peer);
+
+/* -- when to dial -------------------------------------------------------------------------------------------------- */
+
+static bool datagram_lives(const tf_peer *peer)
+{
+    return peer->connection != NULL && tf_link_verdict(peer->connection->link, TF_ROUTE_DATAGRAM) == TF_VERDICT_UP;
+}
+
+static tf_time dial_limit(const tf_peer *peer)
+{
+    if (!datagram_lives(peer)) {
+        return TF_DIAL_LIMIT;
+    }
+    return TF_DIAL_LIMIT_REDUNDANT + 4 * tf_link_srtt(peer->connection->link, TF_ROUTE_DATAGRAM);
+}
+
+static void schedule_redial(tf_peer *peer)
+{
+    tf_time now = tf_edge_now();
+    bool soon = datagram_lives(peer) && now - peer->lost_at < TF_BACKOFF_REDUNDANT_SPAN;
+    tf_time wait = tf_backoff_next(&peer->backoff, peer->node->rand, soon ? TF_BACKOFF_MAX_REDUNDANT : TF_BACKOFF_MAX);
+    struct timeval tv = {.tv_sec = (time_t)(wait / TF_SECOND), .tv_usec = (suseconds_t)(wait % TF_SECOND)};
+    peer->state = PEER_WAITING;
+    (void)event_add(peer->redial, &tv);
+}
+
+static void stop_dial(tf_peer *peer)
+{
+    tf_resolve_free(peer->resolve);
+    peer->resolve = NULL;
+    tf_stream_free(peer->dial);
+    peer->dial = NULL;
+    (void)event_del(peer->redial);
+    peer->state = PEER_WAITING;
+}
+
+/* The first connection did not come about: nothing more is tried. */
+static void give_up(tf_peer *peer, tf_err err, const char *text)
+{
+    stop_dial(peer);
+    (void)event_del(peer->give_up);
+    peer->state = PEER_STOPPED;
+    tf_peer_push_failure(peer, TF_EVENT_CONNECT_FAILED, err, text);
+}
+
+static void dial_failed(tf_peer *peer, bool refused, const char *text)
+{
+    tf_log_peer who = {.id = peer->uri.node};
+    (void)snprintf(peer->why, sizeof(peer->why), "%s", text);
+    TF_LOG(peer->node->config.log, TF_LOG_WARN, "dial_failed", &who, tf_log_bool("refused", refused),
+           tf_log_str("reason", text));
+    if (refused && !peer->connected) {
+        give_up(peer, TF_ERR_PEER_REFUSED, peer->why);
+        return;
+    }
+    tf_stream_free(peer->dial);
+    peer->dial = NULL;
+    schedule_redial(peer);
+}
+
+static void on_redial(evutil_socket_t fd, short what, void *ctx)
+{
+    (void)fd;
+    (void)what;
+    tf_peer *peer = ctx;
+    if (peer->state == PEER_WAITING) {
+        start_dial(peer);
+    }
+}
+
+static void on_give_up(evutil_socket_t fd, short what, void *ctx)
+{
+    (void)fd;
+    (void)what;
+    tf_peer *peer = ctx;
+    if (!peer->connected) {
+        char text[TF_STREAM_TEXT_MAX];
+        (void)snprintf(text, sizeof(text), "%s", peer->why[0] != '\0' ? peer->why : "no answer in time");
+        give_up(peer, TF_ERR_TIMEOUT, text);
+    }
+}
+
+/* A reason to try at once, whatever the back-off says. */
+static void dial_now(tf_peer *peer)
+{
+    if (peer->state == PEER_WAITING) {
+        (void)event_del(peer->redial);
+        start_dial(peer);
+    }
+}
+
+/* -- the datagram route -------------------------------------------------------------------------------------------- */
+
+static void datagram_packet(void *ctx, const tf_datagram_path *from, tf_slice packet)
+{
+    tf_peer *peer = ctx;
+    tf_connection_packet(peer->node, peer->socket, from, packet);
+}
+
+static void datagram_writable(void *ctx)
+{
+    tf_peer *peer = ctx;
+    if (peer->connection != NULL) {
+        tf_hub_touch(peer->node->hub, peer->connection->conn);
+    }
+}
+
+static void datagram_batch(void *ctx)
+{
+    (void)ctx; /* the turn of the loop ends in tf_node_settle */
+}
+
+static const tf_datagram_ops peer_datagram_ops = {
+    .packet = datagram_packet, .batch = datagram_batch, .writable = datagram_writable};
+
+static void open_datagram(tf_peer *peer, const tf_address *to)
+{
+    tf_datagram_config config = {
+        .base = peer->node->base, .mem = peer->node->mem, .ops = &peer_datagram_ops, .ctx = peer};
+    tf_log_peer who = {.id = peer->uri.node};
+    int family = to->u.any.sa_family;
+    if (peer->connection == NULL) {
+        return;
+    }
+    if (peer->socket == NULL || peer->socket_family != family) {
+        tf_datagram *socket = NULL;
+        int fd = tf_datagram_socket(family, &peer->datagram_bind);
+        if (fd < 0 || tf_datagram_open(&socket, fd, &config) != TF_OK) {
+            TF_LOG(peer->node->config.log, TF_LOG_WARN, "datagram_socket_failed", &who, tf_log_address("to", to));
+            return;
+        }
+        tf_datagram_free(peer->socket);
+        peer->socket = socket;
+        peer->socket_family = family;
+    }
+    tf_connection_set_datagram(peer->connection, peer->socket, to, NULL);
+}
+
+static void datagram_resolved(void *ctx, const tf_address *addresses, size_t count, const char *error)
+{
+    tf_peer *peer = ctx;
+    tf_log_peer who = {.id = peer->uri.node};
+    if (count > 0) {
+        open_datagram(peer, &addresses[0]);
+    } else {
+        TF_LOG(peer->node->config.log, TF_LOG_WARN, "datagram_name_failed", &who, tf_log_str("reason", error));
+    }
+    tf_resolve_free(peer->datagram_resolve);
+    peer->datagram_resolve = NULL;
+}
+
+static void find_datagram(tf_peer *peer, const tf_agreed *agreed)
+{
+    tf_endpoint endpoint = peer->uri.datagram;
+    tf_address to = *tf_stream_remote(peer->connection->stream);
+    if (!peer->uri.has_datagram && agreed->remote_host[0] == '\0') {
+        if (agreed->remote_port != 0) {
+            tf_address_set_port(&to, agreed->remote_port);
+        }
+        open_datagram(peer, &to);
+        return;
+    }
+    if (!peer->uri.has_datagram) {
+        (void)snprintf(endpoint.host, sizeof(endpoint.host), "%s", agreed->remote_host);
+        endpoint.port = agreed->remote_port != 0 ? agreed->remote_port : peer->uri.stream.port;
+    }
+    if (tf_endpoint_literal(&endpoint, &to) == TF_OK) {
+        open_datagram(peer, &to);
+        return;
+    }
+    tf_resolve_config config = {.base = peer->node->base, .mem = peer->node->mem};
+    tf_resolve_free(peer->datagram_resolve);
+    peer->datagram_resolve = NULL;
+    if (tf_resolve_start(&peer->datagram_resolve, &config, &endpoint, datagram_resolved, peer) != TF_OK) {
+        peer->datagram_resolve = NULL;
+    }
+}
+
+/* -- HELLO and WELCOME --------------------------------------------------------------------------------------------- */
+
+static void make_hello(tf_peer *peer)
+{
+    const tf_connection *c = peer->connection;
+    tf_routes data = peer->options.routes;
+    tf_routes offered = (data & TF_ROUTES_DATAGRAM) != 0 ? TF_ROUTES_BOTH : TF_ROUTES_STREAM;
+    tf_node_hello(peer->node, &peer->hello, offered, data);
+    peer->hello_state = (tf_negotiate_session){0};
+    if (c != NULL) {
+        peer->hello_state = (tf_negotiate_session){.resumable = true,
+                                                   .session = c->session,
+                                                   .last_generation = c->generation,
+                                                   .receive_next = tf_link_next_expected(c->link),
+                                                   .send_floor = tf_link_send_floor(c->link),
+                                                   .send_next = tf_link_send_next(c->link)};
+        peer->hello.offer.resume = (tf_resume){true, c->session, peer->hello_state.receive_next};
+    }
+}
+
+static void dial_opened(void *ctx, tf_stream *stream)
+{
+    tf_peer *peer = ctx;
+    uint8_t payload[4096];
+    uint8_t buf[sizeof(payload) + TF_FRAME_HEADER];
+    size_t len = 0;
+    tf_writer w;
+    make_hello(peer);
+    tf_err err = tf_hello_encode(&peer->hello, payload, sizeof(payload), &len);
+    tf_frame frame = {.type = TF_FRAME_HELLO, .u.payload = tf_slice_of(payload, len)};
+    tf_wr_init(&w, buf, sizeof(buf));
+    if (err != TF_OK || !tf_frame_write(&w, &frame) || tf_stream_room(stream) < tf_wr_len(&w)) {
+        dial_failed(peer, false, "HELLO could not be written");
+        return;
+    }
+    tf_stream_write(stream, tf_slice_of(buf, tf_wr_len(&w)));
+}
+
+/* The answer is good: the session goes on, or a new one begins. */
+static void welcomed(tf_peer *peer, const tf_agreed *agreed)
+{
+    tf_err err = TF_OK;
+    if (agreed->resumed && peer->connection != NULL) {
+        err = tf_link_resume(peer->connection->link, tf_edge_now(), agreed->peer_next);
+    } else {
+        if (peer->connection != NULL) {
+            tf_connection_close(peer->connection, TF_CLOSE_NORMAL, "the peer has forgotten this session");
+        }
+        tf_connection_start start = {.peer = peer, .peer_id = peer->uri.node, .agreed = agreed};
+        err = tf_connection_new(&peer->connection, peer->node, &start);
+        if (err == TF_OK) {
+            tf_client_bind(peer->client, tf_edge_now(), peer->connection->conn);
+        }
+    }
+    if (err != TF_OK) {
+        if (peer->connection != NULL) {
+            tf_connection_close(peer->connection, tf_close_from_err(err), tf_err_text(err));
+        }
+        dial_failed(peer, false, tf_err_text(err));
+        return;
+    }
+    tf_stream *stream = peer->dial;
+    peer->dial = NULL;
+    peer->state = PEER_WAITING;
+    peer->refusals = 0;
+    err = tf_connection_adopt(peer->connection, &stream, agreed);
+    if (err == TF_OK && (agreed->routes & TF_ROUTES_DATAGRAM) != 0) {
+        find_datagram(peer, agreed);
+    }
+}
+
+static bool code_is_refusal(uint64_t code)
+{
+    return code == TF_CLOSE_REFUSED || code == TF_CLOSE_KEY_IN_USE || code == TF_CLOSE_UNSUPPORTED_VERSION;
+}
+
+static void answered(tf_peer *peer, const tf_frame *frame)
+{
+    tf_welcome welcome;
+    tf_agreed agreed;
+    char text[TF_STREAM_TEXT_MAX];
+    if (frame->type == TF_FRAME_CLOSE) {
+        (void)snprintf(text, sizeof(text), "%s: %.*s", tf_close_text(frame->u.close.code),
+                       (int)frame->u.close.reason.len, (const char *)frame->u.close.reason.data);
+        dial_failed(peer, code_is_refusal(frame->u.close.code), text);
+        return;
+    }
+    tf_err err = frame->type == TF_FRAME_WELCOME ? tf_welcome_decode(&welcome, frame->u.payload) : TF_ERR_PEER_STATE;
+    if (err == TF_OK) {
+        err = tf_negotiate_accept(&peer->hello, &welcome, &peer->hello_state, &agreed);
+    }
+    if (err != TF_OK) {
+        dial_failed(peer, err == TF_ERR_PEER_VERSION, tf_err_text(err));
+        return;
+    }
+    welcomed(peer, &agreed);
+}
+
+static void dial_readable(void *ctx, tf_stream *stream)
+{
+    tf_peer *peer = ctx;
+    tf_reader r;
+    tf_frame frame;
+    uint8_t copy[TF_FRAME_PAYLOAD_MAX + TF_FRAME_HEADER];
+    tf_slice in = tf_stream_in(stream);
+    tf_rd_init(&r, in);
+    tf_err err = tf_frame_read(&r, &frame);
+    if (err == TF_ERR_AGAIN) {
+        return;
+    }
+    if (err != TF_OK) {
+        dial_failed(peer, false, tf_err_text(err));
+        return;
+    }
+    size_t used = in.len - tf_rd_left(&r); /* the frame is read again from a copy: consuming moves the buffer */
+    memcpy(copy, in.data, used);
+    tf_stream_consume(stream, used);
+    tf_rd_init(&r, tf_slice_of(copy, used));
+    err = tf_frame_read(&r, &frame);
+    TF_ASSERT(err == TF_OK);
+    answered(peer, &frame);
+}
+
+static void dial_ended(void *ctx, tf_stream *stream, const tf_stream_end *end)
+{
+    (void)stream;
+    tf_peer *peer = ctx;
+    bool refused = end->reason == TF_STREAM_REFUSED || end->reason == TF_STREAM_AUTH;
+    if (!refused && end->opened && end->reason != TF_STREAM_TIMEOUT) {
+        refused = ++peer->refusals >= DIAL_REFUSALS_MAX; /* closed before WELCOME, again and again */
+    } else {
+        peer->refusals = 0;
+    }
+    dial_failed(peer, refused, end->text);
+}
+
+static const tf_stream_ops dial_ops = {.opened = dial_opened, .readable = dial_readable, .ended = dial_ended};
+
+static void resolved(void *ctx, const tf_address *addresses, size_t count, const char *error)
+{
+    tf_peer *peer = ctx;
+    tf_stream_env env = {.base = peer->node->base, .tls = peer->node->client_ctx, .mem = peer->node->mem};
+    tf_stream_target target = {.addresses = addresses,
+                               .count = count,
+                               .pin = &peer->uri.node,
+                               .bind = &peer->stream_bind,
+                               .limit = dial_limit(peer)};
+    tf_err err = TF_ERR_USAGE;
+    if (count > 0) {
+        peer->state = PEER_DIALLING;
+        err = tf_stream_dial(&peer->dial, &env, &target, &dial_ops, peer);
+    }
+    if (err != TF_OK) {
+        peer->dial = NULL;
+        dial_failed(peer, false, count == 0 ? error : tf_err_text(err));
+    }
+    tf_resolve_free(peer->resolve);
+    peer->resolve = NULL;
+}
+
+static void start_dial(tf_peer *peer)
+{
+    tf_resolve_config config = {.base = peer->node->base, .mem = peer->node->mem};
+    tf_address literal;
+    if (tf_endpoint_literal(&peer->uri.stream, &literal) == TF_OK) {
+        resolved(peer, &literal, 1, NULL);
+        return;
+    }
+    peer->state = PEER_RESOLVING;
+    if (tf_resolve_start(&peer->resolve, &config, &peer->uri.stream, resolved, peer) != TF_OK) {
+        peer->resolve = NULL;
+        dial_failed(peer, false, "the host name could not be looked up");
+    }
+}
+
+/* -- what a connection tells --------------------------------------------------------------------------------------- */
+
+void tf_peer_stream_ended(tf_peer *peer, const char *why)
+{
+    (void)snprintf(peer->why, sizeof(peer->why), "%s", why);
+    peer->lost_at = tf_edge_now();
+    if (peer->state == PEER_WAITING) {
+        schedule_redial(peer);
+    }
+}
+
+void tf_peer_verdict(tf_peer *peer, tf_route route, tf_verdict verdict, tf_verdict before)
+{
+    tf_peer_event_record event = {.type = TF_EVENT_ROUTE, .route = route, .verdict = verdict};
+    tf_peer_push_event(peer, &event);
+    if (route == TF_ROUTE_STREAM && verdict == TF_VERDICT_UP) {
+        tf_backoff_reset(&peer->backoff);
+    }
+    if (route == TF_ROUTE_STREAM && verdict == TF_VERDICT_DOWN && peer->state == PEER_WAITING) {
+        peer->lost_at = tf_edge_now(); /* the old socket is kept until the new one is authenticated */
+        if (event_pending(peer->redial, EV_TIMEOUT, NULL) == 0) {
+            start_dial(peer);
+        }
+    }
+    bool revived = verdict == TF_VERDICT_UP && (before == TF_VERDICT_DOWN || before == TF_VERDICT_JOINING);
+    if (route == TF_ROUTE_DATAGRAM && revived && peer->connection != NULL && peer->connection->stream == NULL) {
+        dial_now(peer);
+    }
+}
+
+void tf_peer_carrying(tf_peer *peer)
+{
+    tf_peer_event_record event = {.type = TF_EVENT_CONNECTED, .resumed = false};
+    peer->connected = true;
+    (void)event_del(peer->give_up);
+    tf_backoff_reset(&peer->backoff);
+    tf_peer_push_event(peer, &event);
+}
+
+void tf_peer_session_over(tf_peer *peer, uint64_t code, const char *why)
+{
+    bool final = !peer->connected && code_is_refusal(code);
+    if (peer->connected) {
+        tf_peer_push_failure(peer, TF_EVENT_DISCONNECTED, TF_ERR_CLOSED, why);
+    }
+    peer->connection = NULL;
+    peer->lost_at = tf_edge_now();
+    if (final) {
+        give_up(peer, TF_ERR_PEER_REFUSED, why);
+    } else if (peer->state == PEER_WAITING && !peer->node->draining) {
+        schedule_redial(peer);
+    }
+}
+
+/* -- life ---------------------------------------------------------------------------------------------------------- */
+
+tf_err tf_dialler_start(tf_peer *peer)
+{
+    struct timeval now = {0, 0};
+    tf_time limit = peer->options.connect_timeout;
+    peer->redial = event_new(peer->node->base, -1, 0, on_redial, peer);
+    peer->give_up = event_new(peer->node->base, -1, 0, on_give_up, peer);
+    if (peer->redial == NULL || peer->give_up == NULL || event_add(peer->redial, &now) != 0) {
+        return TF_ERR_NOMEM;
+    }
+    if (limit != TF_NEVER) {
+        struct timeval tv = {.tv_sec = (time_t)(limit / TF_SECOND), .tv_usec = (suseconds_t)(limit % TF_SECOND)};
+        (void)event_add(peer->give_up, &tv);
+    }
+    return TF_OK;
+}
+
+void tf_dialler_stop(tf_peer *peer)
+{
+    tf_resolve_free(peer->resolve);
+    tf_resolve_free(peer->datagram_resolve);
+    tf_stream_free(peer->dial);
+    tf_datagram_free(peer->socket);
+    if (peer->redial != NULL) {
+        event_free(peer->redial);
+    }
+    if (peer->give_up != NULL) {
+        event_free(peer->give_up);
+    }
+}

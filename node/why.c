@@ -1,0 +1,35 @@
+#include "node/why.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+tf_err tf_why(char why[TF_WHY_MAX], const char *format, ...)
+{
+    if (why != NULL) {
+        va_list arguments;
+        va_start(arguments, format);
+        (void)vsnprintf(why, TF_WHY_MAX, format, arguments);
+        va_end(arguments);
+    }
+    return TF_ERR_USAGE;
+}
+
+tf_quoted tf_quote(tf_slice text)
+{
+    static const size_t most = TF_QUOTED_MAX - 6; /* two quotes, "..." and the NUL */
+    tf_quoted quoted;
+    size_t n = text.len < most ? text.len : most;
+    char *at = quoted.text;
+    *at++ = '"';
+    for (size_t i = 0; i < n; i++) {
+        uint8_t c = text.data[i];
+        *at++ = c < 0x20 || c == 0x7f || c == '"' ? '?' : (char)c;
+    }
+    if (n < text.len) {
+        at = memcpy(at, "...", 3);
+        at += 3;
+    }
+    *at++ = '"';
+    *at = '\0';
+    return quoted;
+}
