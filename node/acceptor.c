@@ -3,6 +3,8 @@
 #include "node/node_internal.h"
 #include "proto/frame.h"
 
+#define PLACE_PROBE (1 * TF_SECOND) /* how long the holder of an exclusive place may take to answer */
+
 struct tf_pending {
     tf_pending *next;
     tf_pending *prev;
@@ -10,6 +12,11 @@ struct tf_pending {
     tf_stream *stream;
     struct event *timer;
     bool lingers; /* nothing is read any more */
+    /* a HELLO that waits for the holder of its exclusive place to answer a probe */
+    bool waits;
+    tf_hello hello;
+    uint64_t holder; /* its session */
+    tf_time asked_at;
 };
 
 static void pending_free(tf_pending *p)
@@ -80,6 +87,9 @@ static void linger(tf_pending *p)
         p->lingers = true;
         p->node->pending_count--;
     }
+    if (p->timer != NULL) {
+        (void)event_del(p->timer);
+    }
     tf_stream_set_owner(p->stream, &lingering_ops, p);
     tf_stream_close(p->stream);
 }
@@ -125,28 +135,29 @@ static size_t instances_of(const tf_node *node, const tf_node_id *id)
     return count;
 }
 
-static bool is_alive(const tf_connection *c)
+/* The connection of another instance that holds the place of an identity that says `exclusive`; NULL: it is free. */
+static tf_connection *holder_of_place(tf_node *node, const tf_node_id *id, const tf_hello *hello)
 {
-    return tf_link_verdict(c->link, TF_ROUTE_STREAM) == TF_VERDICT_UP ||
-           tf_link_verdict(c->link, TF_ROUTE_DATAGRAM) == TF_VERDICT_UP;
+    for (tf_connection *c = node->connections; c != NULL && hello->offer.exclusive; c = c->next) {
+        if (!c->failed && tf_node_id_eq(&c->peer_id, id) && c->agreed.peer_exclusive &&
+            c->agreed.peer_instance != hello->offer.instance) {
+            return c;
+        }
+    }
+    return NULL;
 }
 
-/* The place of an identity that says `exclusive`: the first keeps it while it lives, else it is replaced. False: taken. */
-static bool take_place(tf_node *node, const tf_node_id *id, const tf_hello *hello)
+static void ask_holder(tf_pending *p, tf_connection *holder, const tf_hello *hello)
 {
-    tf_connection *next = NULL;
-    for (tf_connection *c = node->connections; c != NULL; c = next) {
-        next = c->next;
-        if (c->failed || !tf_node_id_eq(&c->peer_id, id) || c->agreed.peer_instance == hello->offer.instance ||
-            !(hello->offer.exclusive && c->agreed.peer_exclusive)) {
-            continue;
-        }
-        if (is_alive(c)) {
-            return false;
-        }
-        tf_connection_close(c, TF_CLOSE_KEY_IN_USE, "replaced by another instance");
-    }
-    return true;
+    struct timeval limit = {.tv_sec = (time_t)(PLACE_PROBE / TF_SECOND),
+                            .tv_usec = (suseconds_t)(PLACE_PROBE % TF_SECOND)};
+    p->waits = true;
+    p->hello = *hello;
+    p->holder = holder->session;
+    p->asked_at = tf_edge_now();
+    tf_link_probe(holder->link, p->asked_at);
+    tf_hub_touch(p->node->hub, holder->conn);
+    (void)event_add(p->timer, &limit);
 }
 
 static tf_negotiate_session session_state(tf_node *node, const tf_connection *c)
@@ -169,7 +180,7 @@ static tf_negotiate_session session_state(tf_node *node, const tf_connection *c)
 static tf_connection *resumable(const tf_node *node, const tf_node_id *id, const tf_hello *hello)
 {
     tf_connection *c = hello->offer.resume.present ? tf_connection_by_session(node, hello->offer.resume.session) : NULL;
-    bool same = c != NULL && !c->failed && c->peer == NULL && tf_node_id_eq(&c->peer_id, id) &&
+    bool same = c != NULL && !c->failed && !c->agreed.dialler && tf_node_id_eq(&c->peer_id, id) &&
                 c->agreed.peer_instance == hello->offer.instance;
     return same ? c : NULL;
 }
@@ -204,6 +215,9 @@ static void start_or_resume(tf_pending *p, const tf_node_id *id, tf_connection *
         }
         tf_connection_start start = {.peer_id = *id, .agreed = agreed};
         err = tf_connection_new(&c, p->node, &start);
+        if (err == TF_OK) {
+            tf_peer_accepted(c);
+        }
     }
     if (err != TF_OK || !write_welcome(p, welcome)) {
         bool full = err == TF_ERR_LIMIT_ITEMS;
@@ -232,12 +246,17 @@ static void answer(tf_pending *p, const tf_node_id *id, const tf_hello *theirs)
         refuse(p, TF_CLOSE_DRAINING, "this node is shutting down");
         return;
     }
-    if (!take_place(node, id, theirs)) {
-        refuse(p, TF_CLOSE_KEY_IN_USE, "another instance of this identity is connected");
+    tf_connection *holder = holder_of_place(node, id, theirs);
+    if (holder != NULL) {
+        ask_holder(p, holder, theirs);
         return;
     }
     tf_connection *c = resumable(node, id, theirs);
     tf_connection *before = c != NULL ? c : tf_connection_find(node, id, &theirs->offer.instance);
+    if (c == NULL && tf_peer_keeps_own_dial(node, id, before)) {
+        refuse(p, TF_CLOSE_KEY_IN_USE, "this node has dialled you already");
+        return;
+    }
     if (before == NULL && instances_of(node, id) >= TF_INSTANCES_PER_PEER) {
         refuse(p, TF_CLOSE_TOO_MANY, "too many instances of this identity");
         return;
@@ -252,9 +271,33 @@ static void answer(tf_pending *p, const tf_node_id *id, const tf_hello *theirs)
     start_or_resume(p, id, before, &welcome, &agreed);
 }
 
+/* The probe's time is over: the first instance keeps its place while it answers, else it is replaced. */
+static void place_decided(tf_pending *p)
+{
+    tf_node_id id;
+    tf_connection *holder = tf_connection_by_session(p->node, p->holder);
+    p->waits = false;
+    if (holder != NULL && tf_link_heard(holder->link) >= p->asked_at) {
+        refuse(p, TF_CLOSE_KEY_IN_USE, "another instance of this identity is connected");
+        return;
+    }
+    if (holder != NULL) {
+        tf_connection_close(holder, TF_CLOSE_KEY_IN_USE, "replaced by another instance");
+    }
+    tf_err err = tf_stream_peer_id(p->stream, &id);
+    if (err != TF_OK) {
+        refuse(p, tf_close_from_err(err), tf_err_text(err));
+        return;
+    }
+    answer(p, &id, &p->hello);
+}
+
 static void on_readable(void *ctx, tf_stream *stream)
 {
     tf_pending *p = ctx;
+    if (p->waits) {
+        return; /* what follows a HELLO waits for the WELCOME */
+    }
     tf_reader r;
     tf_frame frame;
     tf_hello hello;
@@ -312,6 +355,10 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
     (void)fd;
     (void)what;
     tf_pending *p = ctx;
+    if (p->waits) {
+        place_decided(p);
+        return;
+    }
     p->node->stats.handshakes_failed++;
     TF_LOG(p->node->config.log, TF_LOG_WARN, "handshake_failed", NULL,
            tf_log_address("address", tf_stream_remote(p->stream)), tf_log_str("reason", "timeout"),

@@ -73,6 +73,18 @@ static void connection_free(tf_connection *c)
     tf_free(node->mem, c, sizeof(*c));
 }
 
+/* The keys learn that the peer has followed their phase, even when none of its datagrams get through. */
+static void tell_acked(tf_connection *c, tf_time now)
+{
+    for (size_t i = 0; i < TF_KEYRING_MAX; i++) {
+        const struct tf_keyring_entry *entry = &c->keyring->entries[i];
+        uint64_t number = 0;
+        if (entry->keys != NULL && tf_link_packet_acked(c->link, entry->generation, &number)) {
+            tf_keys_acked(entry->keys, now, number);
+        }
+    }
+}
+
 static void on_timer(evutil_socket_t fd, short what, void *ctx)
 {
     (void)fd;
@@ -81,6 +93,7 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
     tf_time now = tf_edge_now();
     tf_conn_tick(c->conn, now);
     if (c->keyring != NULL) {
+        tell_acked(c, now);
         tf_keyring_tick(c->keyring, now, 3 * tf_time_max(tf_link_srtt(c->link, TF_ROUTE_DATAGRAM), TF_RTT_INITIAL));
     }
     tf_hub_touch(c->node->hub, c->conn);

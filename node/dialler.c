@@ -24,8 +24,18 @@ static tf_time dial_limit(const tf_peer *peer)
     return TF_DIAL_LIMIT_REDUNDANT + 4 * tf_link_srtt(peer->connection->link, TF_ROUTE_DATAGRAM);
 }
 
+/* The peer dialled us and we took it: it is the peer's to dial again. */
+static bool was_accepted(const tf_peer *peer)
+{
+    return peer->connection != NULL && !peer->connection->agreed.dialler;
+}
+
 static void schedule_redial(tf_peer *peer)
 {
+    if (was_accepted(peer)) {
+        peer->state = PEER_WAITING;
+        return;
+    }
     tf_time now = tf_edge_now();
     bool soon = datagram_lives(peer) && now - peer->lost_at < TF_BACKOFF_REDUNDANT_SPAN;
     tf_time wait = tf_backoff_next(&peer->backoff, peer->node->rand, soon ? TF_BACKOFF_MAX_REDUNDANT : TF_BACKOFF_MAX);
@@ -59,7 +69,7 @@ static void dial_failed(tf_peer *peer, bool refused, const char *text)
     (void)snprintf(peer->why, sizeof(peer->why), "%s", text);
     TF_LOG(peer->node->config.log, TF_LOG_WARN, "dial_failed", &who, tf_log_bool("refused", refused),
            tf_log_str("reason", text));
-    if (refused && !peer->connected) {
+    if (refused && !peer->connected && peer->options.connect_timeout != TF_NEVER) {
         give_up(peer, TF_ERR_PEER_REFUSED, peer->why);
         return;
     }
@@ -348,6 +358,9 @@ static void resolved(void *ctx, const tf_address *addresses, size_t count, const
 
 static void start_dial(tf_peer *peer)
 {
+    if (was_accepted(peer)) {
+        return;
+    }
     tf_resolve_config config = {.base = peer->node->base, .mem = peer->node->mem};
     tf_address literal;
     if (tf_endpoint_literal(&peer->uri.stream, &literal) == TF_OK) {
@@ -402,7 +415,7 @@ void tf_peer_carrying(tf_peer *peer)
 
 void tf_peer_session_over(tf_peer *peer, uint64_t code, const char *why)
 {
-    bool final = !peer->connected && code_is_refusal(code);
+    bool final = !peer->connected && code_is_refusal(code) && peer->options.connect_timeout != TF_NEVER;
     if (peer->connected) {
         tf_peer_push_failure(peer, TF_EVENT_DISCONNECTED, TF_ERR_CLOSED, why);
     }
@@ -413,6 +426,37 @@ void tf_peer_session_over(tf_peer *peer, uint64_t code, const char *why)
     } else if (peer->state == PEER_WAITING && !peer->node->draining) {
         schedule_redial(peer);
     }
+}
+
+/* -- two nodes that dial each other -------------------------------------------------------------------------------- */
+
+static tf_peer *find_peer(tf_node *node, const tf_node_id *id)
+{
+    tf_peer *peer = node->peers;
+    while (peer != NULL && !tf_node_id_eq(&peer->uri.node, id)) {
+        peer = peer->next;
+    }
+    return peer;
+}
+
+bool tf_peer_keeps_own_dial(tf_node *node, const tf_node_id *id, const tf_connection *existing)
+{
+    const tf_peer *peer = find_peer(node, id);
+    bool dialled = existing != NULL && existing->agreed.dialler;
+    bool dialling = peer != NULL && peer->dial != NULL && tf_stream_is_open(peer->dial);
+    return (dialled || dialling) && tf_negotiate_keeps_dial(tf_identity_node_id(node->config.identity), id);
+}
+
+void tf_peer_accepted(tf_connection *c)
+{
+    tf_peer *peer = find_peer(c->node, &c->peer_id);
+    if (peer == NULL || peer->connection != NULL || peer->state == PEER_STOPPED) {
+        return;
+    }
+    stop_dial(peer);
+    c->peer = peer;
+    peer->connection = c;
+    tf_client_bind(peer->client, tf_edge_now(), c->conn);
 }
 
 /* -- life ---------------------------------------------------------------------------------------------------------- */

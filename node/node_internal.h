@@ -163,6 +163,10 @@ void tf_peer_carrying(tf_peer *peer);
 /* The session is over; the connection is freed right after. code: of the peer's CLOSE or ours. */
 void tf_peer_session_over(tf_peer *peer, uint64_t code, const char *why);
 void tf_peer_free_all(tf_node *node);
+/* The peer `id` dials us: is our own dial to it kept instead? existing: our connection to that instance, or NULL. */
+bool tf_peer_keeps_own_dial(tf_node *node, const tf_node_id *id, const tf_connection *existing);
+/* A peer that we dial has dialled us, and that dial is kept: its connection is the peer's from now on. */
+void tf_peer_accepted(tf_connection *c);
 bool tf_peer_next_event(tf_peer *peer, tf_node_event *out);
 tf_peer *tf_peer_next(const tf_peer *peer);
 /* Sends what waits in the datagram sockets. */

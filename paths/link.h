@@ -101,10 +101,13 @@ void tf_link_close(tf_link *link, tf_time now, tf_close_code code, tf_slice reas
 
 /* What goes into HELLO and WELCOME: the next link seq that we expect (our floor). */
 uint64_t tf_link_next_expected(const tf_link *link);
-/* Our ring holds the link seqs send_floor .. send_next - 1: what a resume may begin with. */
+/* What a peer that resumes may say it expects: send_floor .. send_next (asked when its HELLO or WELCOME has come, not
+ * before: acks by the other route move on meanwhile). For the same reason what it says may lie below what it has acked
+ * since, so the floor is the first seq of the session. */
 uint64_t tf_link_send_floor(const tf_link *link);
 uint64_t tf_link_send_next(const tf_link *link);
-/* What the peer said there: empties the ring below it. PEER_ACK when it was never sent, or lies below what was acked. */
+/* What the peer said there: empties the ring below it; nothing where that was acked already. PEER_ACK when it was never
+ * sent. */
 TF_MUST_CHECK tf_err tf_link_resume(tf_link *link, tf_time now, uint64_t peer_next_expected);
 
 /* -- time and verdicts --------------------------------------------------------------------------------------------- */
@@ -148,6 +151,12 @@ bool tf_link_next_event(tf_link *link, tf_link_event *out);
 tf_verdict tf_link_verdict(const tf_link *link, tf_route route);
 /* Smoothed RTT of a route, 0 when not measured. */
 tf_time tf_link_srtt(const tf_link *link, tf_route route);
+/* Asks the peer by every route that can be asked, now: whoever lives answers within a round trip. */
+void tf_link_probe(tf_link *link, tf_time now);
+/* When authenticated bytes last came, by any route; 0: never. */
+tf_time tf_link_heard(const tf_link *link);
+/* The highest packet number of a generation that the peer has acked. False: none yet, or the generation is gone. */
+bool tf_link_packet_acked(const tf_link *link, uint64_t generation, uint64_t *number);
 /* True once messages can flow to the peer: the stream is up where send_data has it, or the datagram challenge returned. */
 bool tf_link_is_carrying(const tf_link *link);
 /* True when everything sent was acked. */

@@ -71,6 +71,33 @@ bool tf_link_next_event(tf_link *link, tf_link_event *out)
     return false;
 }
 
+void tf_link_probe(tf_link *link, tf_time now)
+{
+    tf_link_enter(link, now);
+    for (size_t i = 0; i < TF_ROUTE_COUNT; i++) {
+        tf_link_route_probe(&link->routes[i], now);
+    }
+}
+
+tf_time tf_link_heard(const tf_link *link)
+{
+    tf_time heard = 0;
+    for (size_t i = 0; i < TF_ROUTE_COUNT; i++) {
+        heard = tf_time_max(heard, link->routes[i].last_received);
+    }
+    return heard;
+}
+
+bool tf_link_packet_acked(const tf_link *link, uint64_t generation, uint64_t *number)
+{
+    size_t index = tf_link_datagram_find(link, generation);
+    if (index == TF_LINK_GENERATIONS || !link->datagram.generations[index].sent.any_acked) {
+        return false;
+    }
+    *number = link->datagram.generations[index].sent.largest_acked;
+    return true;
+}
+
 void tf_link_get_stats(const tf_link *link, tf_link_stats *out)
 {
     *out = (tf_link_stats){
