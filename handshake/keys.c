@@ -360,7 +360,7 @@ static bool aead_open(const aead *key, uint64_t pn, tf_slice packet, uint8_t *ou
     uint8_t nonce[IV_LEN];
     uint8_t tag[TF_PACKET_TAG];
     int len = 0;
-    size_t plain_len = packet.len - TF_PACKET_HEADER - TF_PACKET_TAG;
+    size_t plain_len = packet.len - TF_PACKET_OVERHEAD;
     memcpy(tag, packet.data + packet.len - TF_PACKET_TAG, TF_PACKET_TAG);
     nonce_of(key, pn, nonce);
     return EVP_DecryptInit_ex(key->ctx, NULL, NULL, NULL, nonce) == 1 &&
@@ -379,12 +379,12 @@ static void header_write(const tf_keys *keys, uint64_t pn, uint8_t out[TF_PACKET
     tf_wr_u32(&w, (uint32_t)pn);
 }
 
-tf_err tf_keys_seal(tf_keys *keys, tf_time now, uint64_t pn, tf_slice plain, uint8_t *out, size_t cap, size_t *len)
+tf_err tf_keys_seal(tf_keys *keys, tf_time now, uint64_t pn, tf_slice plain, uint8_t *out, size_t cap)
 {
     sender *send = &keys->send;
     TF_ASSERT(plain.len > 0 && pn >= send->next && pn <= TF_PACKET_NUMBER_MAX);
     tf_keys_tick(keys, now);
-    if (cap < TF_PACKET_HEADER + TF_PACKET_TAG || plain.len > cap - TF_PACKET_HEADER - TF_PACKET_TAG) {
+    if (cap < TF_PACKET_OVERHEAD || plain.len > cap - TF_PACKET_OVERHEAD) {
         return TF_ERR_LIMIT_BYTES;
     }
     if (send->phase == keys->receive.phase && phase_is_over(keys, now)) {
@@ -404,7 +404,6 @@ tf_err tf_keys_seal(tf_keys *keys, tf_time now, uint64_t pn, tf_slice plain, uin
         return TF_ERR_CRYPTO;
     }
     keys->stats.sealed++;
-    *len = TF_PACKET_HEADER + plain.len + TF_PACKET_TAG;
     return TF_OK;
 }
 
@@ -506,7 +505,7 @@ tf_err tf_keys_open(tf_keys *keys, tf_time now, tf_slice packet, uint8_t *out, s
         keys->stats.malformed++;
         return TF_ERR_PEER_SYNTAX;
     }
-    size_t plain_len = packet.len - TF_PACKET_HEADER - TF_PACKET_TAG;
+    size_t plain_len = packet.len - TF_PACKET_OVERHEAD;
     if (plain_len > cap) {
         return TF_ERR_LIMIT_BYTES;
     }

@@ -63,12 +63,14 @@ void tf_keys_context(const tf_keys_params *params, uint8_t out[TF_KEYS_CONTEXT_L
 /* The connection id in a datagram from the network, to find its keys by. False: no packet of this protocol. */
 bool tf_keys_packet_connection_id(tf_slice packet, uint64_t *connection_id);
 
-/* Seals plain (1 byte at least) as packet number pn into out; *len = TF_PACKET_HEADER + plain.len + TF_PACKET_TAG. plain
- * may lie at out + TF_PACKET_HEADER. pn must be above every one before (asserted). TF_ERR_LIMIT_BYTES: cap is too
- * small; TF_ERR_LIMIT_ITEMS: these keys are used up and the peer does not follow (tf_keys_is_exhausted); TF_ERR_CRYPTO.
- * On an error pn counts as used. */
-TF_MUST_CHECK tf_err tf_keys_seal(tf_keys *keys, tf_time now, uint64_t pn, tf_slice plain, uint8_t *out, size_t cap,
-                                  size_t *len);
+/* What a packet has besides its plaintext. */
+#define TF_PACKET_OVERHEAD (TF_PACKET_HEADER + TF_PACKET_TAG)
+
+/* Seals plain (1 byte at least) as packet number pn into the first plain.len + TF_PACKET_OVERHEAD bytes of out. plain may
+ * lie at out + TF_PACKET_HEADER. pn must be above every one before (asserted). TF_ERR_LIMIT_BYTES: cap is too small;
+ * TF_ERR_LIMIT_ITEMS: these keys are used up and the peer does not follow (tf_keys_is_exhausted); TF_ERR_CRYPTO. On an
+ * error pn counts as used. */
+TF_MUST_CHECK tf_err tf_keys_seal(tf_keys *keys, tf_time now, uint64_t pn, tf_slice plain, uint8_t *out, size_t cap);
 
 typedef struct tf_opened {
     uint64_t pn;

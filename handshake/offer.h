@@ -35,7 +35,7 @@ typedef uint32_t tf_features; /* a set of tf_feature */
     X(CHACHA20_POLY1305, 1, "chacha20-poly1305")
 
 typedef enum tf_cipher {
-#define X(name, number, text) TF_CIPHER_##name = number,
+#define X(name, number, text) TF_CIPHER_##name = (number),
     TF_CIPHER_MAP(X)
 #undef X
 } tf_cipher;

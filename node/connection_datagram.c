@@ -100,13 +100,13 @@ void tf_connection_packet(tf_node *node, tf_datagram *socket, const tf_datagram_
 /* False: the socket is full. */
 static bool send_packet(tf_connection *c, const tf_link_packet *packet, uint8_t *buf, size_t cap)
 {
-    size_t len = 0;
     tf_keys *keys = tf_keyring_get(c->keyring, packet->generation);
     if (keys == NULL) {
         return true; /* erased meanwhile: counts as lost */
     }
+    size_t len = packet->len + TF_PACKET_OVERHEAD;
     tf_slice plain = tf_slice_of(buf + TF_PACKET_HEADER, packet->len);
-    tf_err err = tf_keys_seal(keys, tf_edge_now(), packet->number, plain, buf, cap, &len);
+    tf_err err = tf_keys_seal(keys, tf_edge_now(), packet->number, plain, buf, cap);
     if (err != TF_OK) {
         if (tf_keys_is_exhausted(keys)) {
             tf_link_datagram_down(c->link, tf_edge_now());

@@ -8,7 +8,7 @@
 
 #define KEPT 32u
 #define PLAIN_LEN 9u
-#define PACKET_LEN (TF_PACKET_HEADER + PLAIN_LEN + TF_PACKET_TAG)
+#define PACKET_LEN (PLAIN_LEN + TF_PACKET_OVERHEAD)
 #define RAW_MAX 80u
 
 typedef struct kept_packet {
@@ -61,11 +61,9 @@ static void step_seal(world *w, uint8_t decision)
 {
     kept_packet *p = &w->kept[decision % KEPT];
     uint8_t plain[PLAIN_LEN];
-    size_t len = 0;
     w->next += decision / KEPT;
     plain_of(w->next, plain);
-    tf_err err =
-        tf_keys_seal(w->sender, w->now, w->next, tf_slice_of(plain, PLAIN_LEN), p->bytes, sizeof(p->bytes), &len);
+    tf_err err = tf_keys_seal(w->sender, w->now, w->next, tf_slice_of(plain, PLAIN_LEN), p->bytes, sizeof(p->bytes));
     TF_ASSERT(err == TF_OK || (err == TF_ERR_LIMIT_ITEMS && tf_keys_is_exhausted(w->sender)));
     p->pn = w->next;
     p->sealed = err == TF_OK;
@@ -129,12 +127,11 @@ static void step_back(world *w)
 {
     uint8_t packet[64];
     uint8_t out[64];
-    size_t len = 0;
     tf_opened opened;
-    tf_err err = tf_keys_seal(w->receiver, w->now, w->next_back, tf_slice_str("b"), packet, sizeof(packet), &len);
+    tf_err err = tf_keys_seal(w->receiver, w->now, w->next_back, tf_slice_str("b"), packet, sizeof(packet));
     if (err == TF_OK) {
         w->next_back++;
-        err = tf_keys_open(w->sender, w->now, tf_slice_of(packet, len), out, sizeof(out), &opened);
+        err = tf_keys_open(w->sender, w->now, tf_slice_of(packet, 1 + TF_PACKET_OVERHEAD), out, sizeof(out), &opened);
         TF_ASSERT(err == TF_OK || err == TF_ERR_PEER_STATE || tf_keys_is_exhausted(w->sender));
     }
 }
