@@ -2,8 +2,6 @@
 
 #include "proto/mp.h"
 
-#define DEPTH 4u /* message, resolutions, resolution, refs */
-
 /* Upper bounds of encoded parts. */
 #define INT_MAX_LEN 9u
 #define COUNT_MAX_LEN 5u
@@ -161,10 +159,6 @@ tf_err tf_message_read(tf_slice in, tf_message *out)
     if (in.len > TF_MESSAGE_MAX) {
         return TF_ERR_PEER_LIMIT;
     }
-    tf_err err = tf_mp_check(in, DEPTH, TF_MP_ITEMS_MAX);
-    if (err != TF_OK) {
-        return err;
-    }
     message_reader m = {0};
     tf_message message = {0};
     tf_rd_init(&m.r, in);
@@ -172,7 +166,7 @@ tf_err tf_message_read(tf_slice in, tf_message *out)
     if (m.over_limit) {
         return TF_ERR_PEER_LIMIT;
     }
-    err = tf_rd_end(&m.r);
+    tf_err err = tf_rd_end(&m.r);
     if (err == TF_OK) {
         *out = message;
     }

@@ -67,7 +67,8 @@ typedef struct tf_message {
     tf_resolution_list resolutions;
 } tf_message;
 
-/* Validates the whole message (shape check first, then every field and bound) before anything is in *out.
+/* Validates the whole message before anything is in *out. Each byte is read as the type that its place asks for, so a
+ * message that is read would pass tf_mp_check, too, which needs not go before it (tests/fuzz/fuzz_message.c).
  * Refs have the kinds that M2 to M4 ask for: a result and what is resolved are promises, an OBJECT is an object. Lists
  * of resolve and drop are not empty. At most TF_REFS_PER_MESSAGE resolutions, and as many refs, over all resolutions.
  * TF_ERR_PEER_SYNTAX or TF_ERR_PEER_LIMIT (too long, too many refs). Slices point into `in`. */

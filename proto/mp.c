@@ -155,6 +155,9 @@ tf_mp_type tf_mp_peek(const tf_reader *r)
 
 uint64_t tf_mp_rd_uint(tf_reader *r)
 {
+    if (tf_rd_left(r) > 0 && *r->at < 0x80) {
+        return tf_rd_u8(r); /* most of them */
+    }
     return rd_typed(r, TF_MP_UINT, UINT64_MAX);
 }
 

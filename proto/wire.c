@@ -16,60 +16,9 @@ void tf_rd_init(tf_reader *r, tf_slice in)
     *r = (tf_reader){.at = data, .end = data + in.len, .bad = false};
 }
 
-void tf_rd_fail(tf_reader *r)
-{
-    r->bad = true;
-    r->at = r->end;
-}
-
-size_t tf_rd_left(const tf_reader *r)
-{
-    return (size_t)(r->end - r->at);
-}
-
-bool tf_rd_ok(const tf_reader *r)
-{
-    return !r->bad;
-}
-
 tf_err tf_rd_end(const tf_reader *r)
 {
     return !r->bad && r->at == r->end ? TF_OK : TF_ERR_PEER_SYNTAX;
-}
-
-/* The next `width` bytes as a big-endian integer. */
-static uint64_t rd_be(tf_reader *r, size_t width)
-{
-    if (tf_rd_left(r) < width) {
-        tf_rd_fail(r);
-        return 0;
-    }
-    uint64_t value = 0;
-    for (size_t i = 0; i < width; i++) {
-        value = (value << 8) | r->at[i];
-    }
-    r->at += width;
-    return value;
-}
-
-uint8_t tf_rd_u8(tf_reader *r)
-{
-    return (uint8_t)rd_be(r, 1);
-}
-
-uint16_t tf_rd_u16(tf_reader *r)
-{
-    return (uint16_t)rd_be(r, 2);
-}
-
-uint32_t tf_rd_u32(tf_reader *r)
-{
-    return (uint32_t)rd_be(r, 4);
-}
-
-uint64_t tf_rd_u64(tf_reader *r)
-{
-    return rd_be(r, 8);
 }
 
 uint64_t tf_rd_var(tf_reader *r)
@@ -78,8 +27,16 @@ uint64_t tf_rd_var(tf_reader *r)
         tf_rd_fail(r);
         return 0;
     }
-    unsigned k = *r->at >> 6;
-    return rd_be(r, (size_t)1 << k) & (((uint64_t)1 << var_bits[k]) - 1);
+    switch (*r->at >> 6) {
+    case 0:
+        return tf_rd_u8(r);
+    case 1:
+        return tf_rd_u16(r) & 0x3fffu;
+    case 2:
+        return tf_rd_u32(r) & 0x3fffffffu;
+    default:
+        return tf_rd_u64(r) & (UINT64_MAX >> 2);
+    }
 }
 
 size_t tf_rd_len(tf_reader *r, size_t max)
@@ -92,69 +49,56 @@ size_t tf_rd_len(tf_reader *r, size_t max)
     return (size_t)value;
 }
 
-tf_slice tf_rd_bytes(tf_reader *r, size_t len)
-{
-    if (tf_rd_left(r) < len) {
-        tf_rd_fail(r);
-        len = 0;
-    }
-    tf_slice bytes = {r->at, len};
-    r->at += len;
-    return bytes;
-}
-
 void tf_wr_init(tf_writer *w, uint8_t *buf, size_t cap)
 {
     TF_ASSERT(buf != NULL);
     *w = (tf_writer){.start = buf, .at = buf, .end = buf + cap, .full = false};
 }
 
-size_t tf_wr_len(const tf_writer *w)
+/* Where the next len bytes go; NULL when there is no room. */
+static uint8_t *wr_take(tf_writer *w, size_t len)
 {
-    return (size_t)(w->at - w->start);
-}
-
-size_t tf_wr_left(const tf_writer *w)
-{
-    return w->full ? 0 : (size_t)(w->end - w->at);
-}
-
-bool tf_wr_ok(const tf_writer *w)
-{
-    return !w->full;
-}
-
-static void wr_be(tf_writer *w, uint64_t value, size_t width)
-{
-    if (tf_wr_left(w) < width) {
+    if (tf_wr_left(w) < len) {
         w->full = true;
-        return;
+        return NULL;
     }
-    for (size_t i = width; i > 0; i--) {
-        w->at[i - 1] = (uint8_t)value;
-        value >>= 8;
-    }
-    w->at += width;
+    uint8_t *at = w->at;
+    w->at += len;
+    return at;
 }
 
-void tf_wr_u8(tf_writer *w, uint8_t value)
+static void store_u32(uint8_t *at, uint32_t value)
 {
-    wr_be(w, value, 1);
+    at[0] = (uint8_t)(value >> 24);
+    at[1] = (uint8_t)(value >> 16);
+    at[2] = (uint8_t)(value >> 8);
+    at[3] = (uint8_t)value;
 }
 
 void tf_wr_u16(tf_writer *w, uint16_t value)
 {
-    wr_be(w, value, 2);
+    uint8_t *at = wr_take(w, 2);
+    if (at != NULL) {
+        at[0] = (uint8_t)(value >> 8);
+        at[1] = (uint8_t)value;
+    }
 }
 
 void tf_wr_u32(tf_writer *w, uint32_t value)
 {
-    wr_be(w, value, 4);
+    uint8_t *at = wr_take(w, 4);
+    if (at != NULL) {
+        store_u32(at, value);
+    }
 }
 
 void tf_wr_u64(tf_writer *w, uint64_t value)
 {
-    wr_be(w, value, 8);
+    uint8_t *at = wr_take(w, 8);
+    if (at != NULL) {
+        store_u32(at, (uint32_t)(value >> 32));
+        store_u32(at + 4, (uint32_t)value);
+    }
 }
 
 /* The k of the shortest form. */
@@ -176,17 +120,27 @@ size_t tf_var_len(uint64_t value)
 void tf_wr_var(tf_writer *w, uint64_t value)
 {
     unsigned k = var_form(value);
-    wr_be(w, value | (uint64_t)k << var_bits[k], (size_t)1 << k);
+    value |= (uint64_t)k << var_bits[k];
+    switch (k) {
+    case 0:
+        tf_wr_u8(w, (uint8_t)value);
+        return;
+    case 1:
+        tf_wr_u16(w, (uint16_t)value);
+        return;
+    case 2:
+        tf_wr_u32(w, (uint32_t)value);
+        return;
+    default:
+        tf_wr_u64(w, value);
+        return;
+    }
 }
 
 void tf_wr_bytes(tf_writer *w, tf_slice bytes)
 {
-    if (tf_wr_left(w) < bytes.len) {
-        w->full = true;
-        return;
-    }
-    if (bytes.len > 0) {
-        memcpy(w->at, bytes.data, bytes.len);
-        w->at += bytes.len;
+    uint8_t *at = wr_take(w, bytes.len);
+    if (at != NULL && bytes.len > 0) {
+        memcpy(at, bytes.data, bytes.len);
     }
 }

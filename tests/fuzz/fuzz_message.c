@@ -110,15 +110,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint8_t *exact = tf_test_exact(tf_slice_of(data, size));
     tf_slice in = tf_slice_of(exact, size);
     tf_message message;
+    uint8_t before[sizeof(message)];
+    uint8_t after[sizeof(message)];
     memset(&message, 0x5a, sizeof(message));
-    tf_message before = message;
+    memset(before, 0x5a, sizeof(before));
     tf_err err = tf_message_read(in, &message);
     if (err == TF_OK) {
         TF_ASSERT(tf_mp_check(in, TF_MP_DEPTH_MAX, TF_MP_ITEMS_MAX) == TF_OK);
         assert_comes_back(&message, size);
     } else {
         TF_ASSERT(err == TF_ERR_PEER_SYNTAX || err == TF_ERR_PEER_LIMIT);
-        TF_ASSERT(memcmp(&message, &before, sizeof(message)) == 0);
+        memcpy(after, &message, sizeof(after));
+        TF_ASSERT(memcmp(before, after, sizeof(before)) == 0);
     }
     free(exact);
     return 0;

@@ -52,7 +52,7 @@ static void assert_same_as_oracle(tf_slice in)
     size_t offset = 0;
     msgpack_unpacked_init(&unpacked);
     TF_ASSERT(msgpack_unpack_next(&unpacked, (const char *)in.data, in.len, &offset) == MSGPACK_UNPACK_SUCCESS);
-    TF_ASSERT(offset == in.len);
+    TF_ASSERT(in.len > 0 && offset == in.len);
     uint8_t *ours = malloc(in.len);
     TF_ASSERT(ours != NULL);
     bool comparable = true;

@@ -172,46 +172,47 @@ START_TEST(frame_length_is_judged_by_the_header_alone)
 }
 END_TEST
 
+static const char *const malformed[] = {
+    "00 0002 00 01",               /* padding that is not zero */
+    "03 0009 0000000000000001 00", /* no data, but more of the message elsewhere */
+    "03 0009 0000000000000001 01",
+    "03 0009 0000000000000001 02",
+    "03 000a 0000000000000001 04 aa",
+    "03 000a 0000000000000001 80 aa",
+    "03 000a ffffffffffffffff 03 aa",                               /* seq 2^64 - 1 */
+    "04 000b 0000000000000000 00 00 00",                            /* left over */
+    "04 000a 0000000000000000 03 00",                               /* three routes */
+    "04 000f 0000000000000000 01 02 00 00 00 00 00",                /* an unknown route */
+    "04 0014 0000000000000000 02 00 00 00 00 00 00 00 00 00 00 00", /* the same route twice */
+    "04 0014 0000000000000000 02 01 00 00 00 00 00 00 00 00 00 00", /* the wrong order */
+    "04 000a 0000000000000000 01 00",                               /* a route cut off */
+    "04 000a 0000000000000000 00 01",                               /* a range cut off */
+    "04 000b 0000000000000000 00 01 00",
+    "04 000a 0000000000000000 00 21",       /* 33 ranges */
+    "04 000c ffffffffffffffff 00 01 00 00", /* above 2^64 - 2 */
+    "04 000c fffffffffffffffe 00 01 00 00",
+    "04 000c fffffffffffffffd 00 01 01 00",
+    "04 000c fffffffffffffffd 00 01 00 01",
+    "04 000e fffffffffffffffb 00 02 00 00 01 00",
+    "04 000e fffffffffffffffb 00 02 00 00 00 01",
+    "05 0005 00 00 05 00 00", /* no ranges */
+    "05 0005 00 00 05 01 06", /* below 0 */
+    "05 0005 00 00 40 05 01", /* cut off */
+    "05 0005 00 00 05 21 00", /* 33 ranges */
+    "05 0007 00 00 05 02 05 00 00",
+    "05 0007 00 00 05 02 04 00 00", /* no number left for a second range */
+    "05 0007 00 00 05 02 02 02 00",
+    "05 0007 00 00 05 02 02 01 01",
+    "05 0006 00 00 05 01 05 00",
+    "05 0006 00 00 05 02 00 00",
+    "0a 0002 05 80", /* not UTF-8 */
+    "0a 0001 40",    /* half a number */
+};
+
 START_TEST(frame_malformed_payload_is_refused)
 {
-    static const char *const rows[] = {
-        "00 0002 00 01",               /* padding that is not zero */
-        "03 0009 0000000000000001 00", /* no data, but more of the message elsewhere */
-        "03 0009 0000000000000001 01",
-        "03 0009 0000000000000001 02",
-        "03 000a 0000000000000001 04 aa",
-        "03 000a 0000000000000001 80 aa",
-        "03 000a ffffffffffffffff 03 aa",                               /* seq 2^64 - 1 */
-        "04 000b 0000000000000000 00 00 00",                            /* left over */
-        "04 000a 0000000000000000 03 00",                               /* three routes */
-        "04 000f 0000000000000000 01 02 00 00 00 00 00",                /* an unknown route */
-        "04 0014 0000000000000000 02 00 00 00 00 00 00 00 00 00 00 00", /* the same route twice */
-        "04 0014 0000000000000000 02 01 00 00 00 00 00 00 00 00 00 00", /* the wrong order */
-        "04 000a 0000000000000000 01 00",                               /* a route cut off */
-        "04 000a 0000000000000000 00 01",                               /* a range cut off */
-        "04 000b 0000000000000000 00 01 00",
-        "04 000a 0000000000000000 00 21",       /* 33 ranges */
-        "04 000c ffffffffffffffff 00 01 00 00", /* above 2^64 - 2 */
-        "04 000c fffffffffffffffe 00 01 00 00",
-        "04 000c fffffffffffffffd 00 01 01 00",
-        "04 000c fffffffffffffffd 00 01 00 01",
-        "04 000e fffffffffffffffb 00 02 00 00 01 00",
-        "04 000e fffffffffffffffb 00 02 00 00 00 01",
-        "05 0005 00 00 05 00 00", /* no ranges */
-        "05 0005 00 00 05 01 06", /* below 0 */
-        "05 0005 00 00 40 05 01", /* cut off */
-        "05 0005 00 00 05 21 00", /* 33 ranges */
-        "05 0007 00 00 05 02 05 00 00",
-        "05 0007 00 00 05 02 04 00 00", /* no number left for a second range */
-        "05 0007 00 00 05 02 02 02 00",
-        "05 0007 00 00 05 02 02 01 01",
-        "05 0006 00 00 05 01 05 00",
-        "05 0006 00 00 05 02 00 00",
-        "0a 0002 05 80", /* not UTF-8 */
-        "0a 0001 40",    /* half a number */
-    };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        ck_assert_msg(read_hex(rows[i]) == TF_ERR_PEER_SYNTAX, "%s", rows[i]);
+    for (size_t i = 0; i < sizeof(malformed) / sizeof(malformed[0]); i++) {
+        ck_assert_msg(read_hex(malformed[i]) == TF_ERR_PEER_SYNTAX, "%s", malformed[i]);
     }
     memcpy(out, (const uint8_t[]){TF_FRAME_CLOSE, 0, 1 + TF_CLOSE_REASON_MAX + 1, 0}, 4);
     memset(out + 4, 'a', TF_CLOSE_REASON_MAX + 1);

@@ -334,67 +334,68 @@ END_TEST
 
 /* --- the shape check --- */
 
+static const char *const hostile[] = {
+    "", /* nothing */
+    "c1",
+    "c70100aa",
+    "c8000100aa",
+    "c90000000100aa",
+    "d400aa",
+    "d50000aa",
+    "d600aaaaaaaa", /* unused, ext */
+    "d7000000000000000000",
+    "d80000000000000000000000000000000000",
+    "dd7fffffff",
+    "ddffffffff",
+    "dd00000001",
+    "dcffff",
+    "dc0001",
+    "df7fffffff",
+    "dfffffffff",
+    "deffff",
+    "91",
+    "81",
+    "8100",
+    "9100 00",
+    "c0c0", /* trailing bytes */
+    "dbffffffff",
+    "db80000000",
+    "c6ffffffff",
+    "c4ff",
+    "c401",
+    "d901",
+    "a161 00",
+    "a1",
+    "bf", /* lengths */
+    "cc",
+    "cd00",
+    "ce000000",
+    "cf00000000000000",
+    "d0",
+    "d100",
+    "d2000000",
+    "d300000000000000",
+    "ca000000",
+    "cb00000000000000",
+    "d9",
+    "da00",
+    "db000000",
+    "c4",
+    "c500",
+    "c6000000",
+    "dc00",
+    "dd000000",
+    "de00",
+    "df000000",
+};
+
 START_TEST(mp_check_hostile_bytes_are_refused)
 {
-    static const char *const rows[] = {
-        "", /* nothing */
-        "c1",
-        "c70100aa",
-        "c8000100aa",
-        "c90000000100aa",
-        "d400aa",
-        "d50000aa",
-        "d600aaaaaaaa", /* unused, ext */
-        "d7000000000000000000",
-        "d80000000000000000000000000000000000",
-        "dd7fffffff",
-        "ddffffffff",
-        "dd00000001",
-        "dcffff",
-        "dc0001",
-        "df7fffffff",
-        "dfffffffff",
-        "deffff",
-        "91",
-        "81",
-        "8100",
-        "9100 00",
-        "c0c0", /* trailing bytes */
-        "dbffffffff",
-        "db80000000",
-        "c6ffffffff",
-        "c4ff",
-        "c401",
-        "d901",
-        "a161 00",
-        "a1",
-        "bf", /* lengths */
-        "cc",
-        "cd00",
-        "ce000000",
-        "cf00000000000000",
-        "d0",
-        "d100",
-        "d2000000",
-        "d300000000000000",
-        "ca000000",
-        "cb00000000000000",
-        "d9",
-        "da00",
-        "db000000",
-        "c4",
-        "c500",
-        "c6000000",
-        "dc00",
-        "dd000000",
-        "de00",
-        "df000000",
-    };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < sizeof(hostile) / sizeof(hostile[0]); i++) {
         uint8_t buf[32];
-        size_t len = tf_test_unhex(rows[i], buf, sizeof(buf));
+        size_t len = tf_test_unhex(hostile[i], buf, sizeof(buf));
         uint8_t *exact = tf_test_exact(tf_slice_of(buf, len));
-        ck_assert_msg(check(tf_slice_of(exact, len)) == TF_ERR_PEER_SYNTAX, "%s", rows[i]);
+        ck_assert_msg(check(tf_slice_of(exact, len)) == TF_ERR_PEER_SYNTAX, "%s", hostile[i]);
         free(exact);
     }
 }
