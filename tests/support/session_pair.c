@@ -57,20 +57,27 @@ void tf_pair_free(tf_pair *pair)
     }
 }
 
+void tf_pair_put(tf_pair *pair, int to, tf_slice bytes)
+{
+    tf_pair_side *side = &pair->side[to];
+    tf_pair_message *message = malloc(sizeof(*message) + bytes.len);
+    check(message != NULL, "out of memory");
+    message->next = NULL;
+    message->len = bytes.len;
+    if (bytes.len > 0) {
+        memcpy(message->bytes, bytes.data, bytes.len);
+    }
+    *(side->line == NULL ? &side->line : &side->line_last->next) = message;
+    side->line_last = message;
+    side->line_count++;
+}
+
 size_t tf_pair_flush(tf_pair *pair, int from)
 {
     tf_session *session = pair->side[from].session;
-    tf_pair_side *to = &pair->side[1 - from];
     size_t count = 0;
     for (tf_slice out; tf_session_peek_out(session, &out); count++) {
-        tf_pair_message *message = malloc(sizeof(*message) + out.len);
-        check(message != NULL, "out of memory");
-        message->next = NULL;
-        message->len = out.len;
-        memcpy(message->bytes, out.data, out.len);
-        *(to->line == NULL ? &to->line : &to->line_last->next) = message;
-        to->line_last = message;
-        to->line_count++;
+        tf_pair_put(pair, 1 - from, out);
         tf_session_pop_out(session);
     }
     return count;

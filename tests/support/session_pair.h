@@ -62,6 +62,8 @@ void tf_pair_deliver_all(tf_pair *pair, int to);
 void tf_pair_settle(tf_pair *pair);
 /* The wire bytes of the next message on the line to `to`. */
 tf_slice tf_pair_next(const tf_pair *pair, int to);
+/* Puts bytes on the line as if the other side had sent them. */
+void tf_pair_put(tf_pair *pair, int to, tf_slice bytes);
 /* Takes it off the line unread. */
 void tf_pair_lose(tf_pair *pair, int to);
 

@@ -1,10 +1,14 @@
-/* The rules D1 to D7, D10 and D14 of proto/session, one by one. Crossings: test_proto_session_crossing.c. */
+/* The rules of proto/session one by one (PROTOCOL.md D1 to D7, D10, D14). Crossings, bad input, limits and failing
+ * allocations have files of their own. Side 0 is called A here, side 1 B. */
 #include "proto/session.h"
 
 #include "proto/limits.h"
 #include "tests/support/check_main.h"
 #include "tests/support/session_pair.h"
 #include "tests/support/support.h"
+
+#define A 0
+#define B 1
 
 static tf_pair pair;
 
@@ -13,31 +17,530 @@ static void begin(void)
     ck_assert_int_eq(tf_pair_init(&pair, tf_test_mem(), NULL), TF_OK);
 }
 
+static void end_empty(void)
+{
+    tf_pair_settle(&pair);
+    ck_assert(tf_pair_is_empty(&pair));
+    tf_pair_free(&pair);
+}
+
+/* The next message on the line to a side, read. */
+static tf_message next_message(int to)
+{
+    tf_message m;
+    ck_assert_int_eq(tf_message_read(tf_pair_next(&pair, to), &m), TF_OK);
+    return m;
+}
+
+static tf_ref ref_at(tf_ref_list list, size_t index)
+{
+    tf_ref ref = 0;
+    for (size_t i = 0; i <= index; i++) {
+        ck_assert(tf_refs_next(&list, &ref));
+    }
+    return ref;
+}
+
 START_TEST(session_call_and_answer_leaves_nothing)
 {
     begin();
-    tf_local result = tf_pair_send(&pair, 0, TF_PAIR_PEER_ROOT, "ping", true);
-    tf_pair_deliver_all(&pair, 1);
-    const tf_pair_event *call = tf_pair_find(&pair, 1, TF_SESSION_DELIVER, 0);
+    tf_local result = tf_pair_send(&pair, A, TF_PAIR_PEER_ROOT, "ping", true);
+    tf_pair_deliver_all(&pair, B);
+    const tf_pair_event *call = tf_pair_find(&pair, B, TF_SESSION_DELIVER, 0);
     ck_assert_ptr_nonnull(call);
     ck_assert_uint_eq(call->local, TF_PAIR_ROOT);
     ck_assert_str_eq(call->text, "ping");
-    tf_pair_resolve_data(&pair, 1, call->result, "pong");
-    tf_pair_deliver_all(&pair, 0);
-    const tf_pair_event *answer = tf_pair_find(&pair, 0, TF_SESSION_RESOLVED, 0);
+    tf_pair_resolve_data(&pair, B, call->result, "pong");
+    tf_pair_deliver_all(&pair, A);
+    const tf_pair_event *answer = tf_pair_find(&pair, A, TF_SESSION_RESOLVED, 0);
     ck_assert_ptr_nonnull(answer);
     ck_assert_uint_eq(answer->local, result);
+    ck_assert_int_eq(answer->kind, TF_RESOLUTION_DATA);
     ck_assert_str_eq(answer->text, "pong");
-    ck_assert_uint_eq(tf_pair_stats(&pair, 1).retirements, 1);
-    tf_pair_settle(&pair);
-    ck_assert(tf_pair_is_empty(&pair));
-    ck_assert_uint_eq(tf_pair_stats(&pair, 0).sent, 2);
+    end_empty();
+}
+END_TEST
+
+/* D1 */
+START_TEST(session_messages_are_numbered_from_0)
+{
+    begin();
+    for (uint64_t i = 0; i < 3; i++) {
+        (void)tf_pair_send(&pair, A, TF_PAIR_PEER_ROOT, "m", false);
+    }
+    (void)tf_pair_flush(&pair, A);
+    for (uint64_t i = 0; i < 3; i++) {
+        tf_message m = next_message(B);
+        ck_assert(m.has_number);
+        ck_assert_uint_eq(m.number, i);
+        ck_assert_uint_eq(m.ack_delta, 0);
+        ck_assert(tf_pair_step(&pair, B));
+        ck_assert_int_eq(pair.side[B].err, TF_OK);
+    }
+    end_empty();
+}
+END_TEST
+
+START_TEST(session_number_may_be_left_out)
+{
+    static const uint8_t unnumbered[] = {0x93, 5, 0xc0, 0};
+    static const uint8_t numbered[] = {0x93, 5, 1, 0};
+    begin();
+    tf_pair_put(&pair, B, tf_slice_of(unnumbered, sizeof(unnumbered)));
+    tf_pair_put(&pair, B, tf_slice_of(numbered, sizeof(numbered)));
+    tf_pair_deliver_all(&pair, B);
+    ck_assert_int_eq(pair.side[B].err, TF_OK);
+    ck_assert_uint_eq(tf_pair_stats(&pair, B).received, 2);
     tf_pair_free(&pair);
+}
+END_TEST
+
+START_TEST(session_wrong_number_names_both)
+{
+    static const struct {
+        uint8_t number;
+        uint64_t expected;
+    } rows[] = {{1, 0}, {0x7f, 0}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        begin();
+        const uint8_t ack[] = {0x93, 5, rows[i].number, 0};
+        tf_pair_put(&pair, B, tf_slice_of(ack, sizeof(ack)));
+        ck_assert(tf_pair_step(&pair, B));
+        ck_assert_int_eq(pair.side[B].err, TF_ERR_PEER_SEQ);
+        ck_assert_uint_eq(tf_session_get_fault(pair.side[B].session).expected, rows[i].expected);
+        ck_assert_uint_eq(tf_session_get_fault(pair.side[B].session).got, rows[i].number);
+        ck_assert_uint_eq(tf_pair_stats(&pair, B).received, 0);
+        tf_pair_free(&pair);
+    }
+}
+END_TEST
+
+/* D2 */
+START_TEST(session_ack_deltas_add_up)
+{
+    begin();
+    for (int i = 0; i < 5; i++) {
+        (void)tf_pair_send(&pair, A, TF_PAIR_PEER_ROOT, "m", false);
+    }
+    tf_pair_deliver_all(&pair, B);
+    (void)tf_pair_send(&pair, B, TF_PAIR_PEER_ROOT, "m", false);
+    (void)tf_pair_send(&pair, B, TF_PAIR_PEER_ROOT, "m", false);
+    (void)tf_pair_flush(&pair, B);
+    ck_assert_uint_eq(next_message(A).ack_delta, 5);
+    ck_assert(tf_pair_step(&pair, A));
+    ck_assert_uint_eq(next_message(A).ack_delta, 0);
+    ck_assert(tf_pair_step(&pair, A));
+    ck_assert_uint_eq(tf_pair_stats(&pair, A).peer_processed, 5);
+    tf_pair_free(&pair);
+}
+END_TEST
+
+/* D3: what is sent within a turn does not ack the message of that turn; the drops at its end do. */
+START_TEST(session_ack_covers_only_what_is_fully_processed)
+{
+    begin();
+    pair.side[B].holds = false;
+    tf_local object = tf_pair_new_local(&pair, A);
+    (void)tf_pair_send_ref(&pair, A, TF_PAIR_PEER_ROOT, "m", object, TF_REF_OBJECT);
+    (void)tf_pair_flush(&pair, A);
+    tf_slice message = tf_pair_next(&pair, B);
+    ck_assert_int_eq(tf_session_recv(pair.side[B].session, pair.now, message), TF_OK);
+    tf_session_event event;
+    ck_assert(tf_session_next_event(pair.side[B].session, &event));
+    tf_pair_resolve_data(&pair, B, event.result, "x");
+    ck_assert(!tf_session_next_event(pair.side[B].session, &event));
+    ck_assert_int_eq(tf_session_done(pair.side[B].session, pair.now), TF_OK);
+    tf_pair_lose(&pair, B);
+    (void)tf_pair_flush(&pair, B);
+    ck_assert_int_eq(next_message(A).kind, TF_MESSAGE_RESOLVE);
+    ck_assert_uint_eq(next_message(A).ack_delta, 0);
+    ck_assert(tf_pair_step(&pair, A));
+    ck_assert_int_eq(next_message(A).kind, TF_MESSAGE_DROP);
+    ck_assert_uint_eq(next_message(A).ack_delta, 1);
+    ck_assert(tf_pair_step(&pair, A));
+    ck_assert_uint_eq(tf_pair_stats(&pair, A).drops_executed, 1);
+    end_empty();
+}
+END_TEST
+
+/* D4: numbers from 1 (objects, after the root) and 0 (promises), without a gap; the result before what is mentioned. */
+START_TEST(session_refs_are_allocated_in_order)
+{
+    begin();
+    tf_mention refs[3] = {{.local = tf_pair_new_local(&pair, A), .kind = TF_REF_PROMISE},
+                          {.local = tf_pair_new_local(&pair, A), .kind = TF_REF_OBJECT},
+                          {.local = tf_pair_new_local(&pair, A), .kind = TF_REF_OBJECT}};
+    tf_delivery delivery = {.target = TF_PAIR_PEER_ROOT,
+                            .method = tf_slice_str("m"),
+                            .refs = refs,
+                            .ref_count = 3,
+                            .want_result = true};
+    tf_local result = TF_LOCAL_NONE;
+    ck_assert_int_eq(tf_session_deliver(pair.side[A].session, pair.now, &delivery, &result), TF_OK);
+    (void)tf_pair_flush(&pair, A);
+    tf_message m = next_message(B);
+    ck_assert_uint_eq(m.target, tf_ref_make(0, TF_REF_OBJECT, TF_SIDE_ACCEPTOR));
+    ck_assert_uint_eq(m.result, tf_ref_make(0, TF_REF_PROMISE, TF_SIDE_DIALLER));
+    ck_assert_uint_eq(ref_at(m.refs, 0), tf_ref_make(1, TF_REF_PROMISE, TF_SIDE_DIALLER));
+    ck_assert_uint_eq(ref_at(m.refs, 1), tf_ref_make(1, TF_REF_OBJECT, TF_SIDE_DIALLER));
+    ck_assert_uint_eq(ref_at(m.refs, 2), tf_ref_make(2, TF_REF_OBJECT, TF_SIDE_DIALLER));
+    ck_assert(tf_pair_step(&pair, B));
+    ck_assert_int_eq(pair.side[B].err, TF_OK);
+    tf_pair_free(&pair);
+}
+END_TEST
+
+START_TEST(session_same_object_has_the_same_ref_and_local_id)
+{
+    begin();
+    tf_local object = tf_pair_new_local(&pair, A);
+    for (int i = 0; i < 2; i++) {
+        (void)tf_pair_send_ref(&pair, A, TF_PAIR_PEER_ROOT, "m", object, TF_REF_OBJECT);
+    }
+    tf_pair_deliver_all(&pair, B);
+    tf_local first = tf_pair_find(&pair, B, TF_SESSION_DELIVER, 0)->refs[0].local;
+    ck_assert_uint_eq(tf_pair_find(&pair, B, TF_SESSION_DELIVER, 1)->refs[0].local, first);
+    /* and comes home as what it is */
+    (void)tf_pair_send_ref(&pair, B, TF_PAIR_PEER_ROOT, "back", first, TF_REF_OBJECT);
+    (void)tf_pair_send(&pair, B, first, "call", false);
+    tf_pair_deliver_all(&pair, A);
+    ck_assert_uint_eq(tf_pair_find(&pair, A, TF_SESSION_DELIVER, 0)->refs[0].local, object);
+    ck_assert_uint_eq(tf_pair_find(&pair, A, TF_SESSION_DELIVER, 1)->local, object);
+    tf_pair_free(&pair);
+}
+END_TEST
+
+/* D5 */
+START_TEST(session_dropped_object_is_forgotten_and_told)
+{
+    begin();
+    tf_local object = tf_pair_new_local(&pair, A);
+    (void)tf_pair_send_ref(&pair, A, TF_PAIR_PEER_ROOT, "m", object, TF_REF_OBJECT);
+    tf_pair_deliver_all(&pair, B);
+    const tf_pair_event *call = tf_pair_find(&pair, B, TF_SESSION_DELIVER, 0);
+    tf_pair_resolve_data(&pair, B, call->result, "");
+    tf_pair_settle(&pair);
+    ck_assert_uint_eq(tf_pair_stats(&pair, A).exports, 2);
+    ck_assert_uint_eq(tf_pair_count(&pair, A, TF_SESSION_DROPPED), 0);
+    tf_session_release(pair.side[B].session, pair.now, call->refs[0].local);
+    ck_assert_uint_eq(tf_pair_flush(&pair, B), 1); /* at once */
+    tf_pair_deliver_all(&pair, A);
+    ck_assert_uint_eq(tf_pair_count(&pair, A, TF_SESSION_DROPPED), 1);
+    ck_assert_uint_eq(tf_pair_find(&pair, A, TF_SESSION_DROPPED, 0)->local, object);
+    end_empty();
+}
+END_TEST
+
+START_TEST(session_every_hold_keeps)
+{
+    begin();
+    pair.side[B].holds = false;
+    tf_local object = tf_pair_new_local(&pair, A);
+    (void)tf_pair_send_ref(&pair, A, TF_PAIR_PEER_ROOT, "m", object, TF_REF_OBJECT);
+    (void)tf_pair_flush(&pair, A);
+    tf_session *b = pair.side[B].session;
+    ck_assert_int_eq(tf_session_recv(b, pair.now, tf_pair_next(&pair, B)), TF_OK);
+    tf_session_event event;
+    ck_assert(tf_session_next_event(b, &event));
+    tf_local import = event.refs[0].local;
+    tf_pair_resolve_data(&pair, B, event.result, "");
+    tf_session_hold(b, import);
+    tf_session_hold(b, import);
+    tf_pair_turn(&pair, B);
+    tf_pair_lose(&pair, B);
+    tf_session_release(b, pair.now, import);
+    tf_pair_settle(&pair);
+    ck_assert_uint_eq(tf_pair_stats(&pair, B).imports, 2);
+    tf_session_release(b, pair.now, import);
+    tf_session_hold(b, import); /* unknown now: ignored, and so is what was never one */
+    tf_session_release(b, pair.now, import);
+    tf_session_release(b, pair.now, 12345);
+    end_empty();
+}
+END_TEST
+
+/* B4: what is exported without a message can be dropped before the exporter has said anything. */
+START_TEST(session_root_can_be_dropped_before_any_message)
+{
+    begin();
+    tf_session_release(pair.side[B].session, pair.now, TF_PAIR_PEER_ROOT);
+    tf_pair_deliver_all(&pair, A);
+    ck_assert_int_eq(pair.side[A].err, TF_OK);
+    ck_assert_uint_eq(tf_pair_count(&pair, A, TF_SESSION_DROPPED), 1);
+    ck_assert_uint_eq(tf_pair_find(&pair, A, TF_SESSION_DROPPED, 0)->local, TF_PAIR_ROOT);
+    tf_pair_settle(&pair);
+    ck_assert_uint_eq(tf_pair_stats(&pair, A).exports, 0);
+    ck_assert_uint_eq(tf_pair_stats(&pair, B).imports, 0);
+    ck_assert_uint_eq(tf_pair_stats(&pair, B).retirements, 0);
+    tf_pair_free(&pair);
+}
+END_TEST
+
+START_TEST(session_drops_of_a_turn_are_one_message)
+{
+    begin();
+    pair.side[B].holds = false;
+    tf_mention refs[4];
+    for (size_t i = 0; i < 4; i++) {
+        refs[i] = (tf_mention){.local = tf_pair_new_local(&pair, A), .kind = i < 2 ? TF_REF_OBJECT : TF_REF_PROMISE};
+    }
+    tf_delivery delivery = {
+        .target = TF_PAIR_PEER_ROOT, .method = tf_slice_str("m"), .refs = refs, .ref_count = 4, .want_result = false};
+    ck_assert_int_eq(tf_session_deliver(pair.side[A].session, pair.now, &delivery, NULL), TF_OK);
+    tf_pair_deliver_all(&pair, B);
+    ck_assert_uint_eq(tf_pair_flush(&pair, B), 1);
+    ck_assert_int_eq(next_message(A).kind, TF_MESSAGE_DROP);
+    ck_assert_uint_eq(next_message(A).refs.count, 4);
+    tf_pair_settle(&pair);
+    ck_assert_uint_eq(tf_pair_count(&pair, A, TF_SESSION_DROPPED), 4); /* unresolved promises, too */
+    end_empty();
+}
+END_TEST
+
+/* D7 */
+START_TEST(session_promise_is_resolved_once_and_gone)
+{
+    begin();
+    tf_local promise = tf_pair_new_local(&pair, A);
+    (void)tf_pair_send_ref(&pair, A, TF_PAIR_PEER_ROOT, "m", promise, TF_REF_PROMISE);
+    tf_pair_deliver_all(&pair, B);
+    const tf_pair_event *call = tf_pair_find(&pair, B, TF_SESSION_DELIVER, 0);
+    tf_pair_resolve_data(&pair, B, call->result, "");
+    tf_pair_settle(&pair);
+    tf_pair_resolve_object(&pair, A, promise, TF_PAIR_ROOT);
+    tf_pair_resolve_object(&pair, A, promise, TF_PAIR_ROOT); /* known to nobody any more: skipped */
+    ck_assert_uint_eq(tf_pair_flush(&pair, A), 1);
+    tf_pair_deliver_all(&pair, B);
+    const tf_pair_event *resolved = tf_pair_find(&pair, B, TF_SESSION_RESOLVED, 0);
+    ck_assert_ptr_nonnull(resolved);
+    ck_assert_uint_eq(resolved->local, call->refs[0].local);
+    ck_assert_uint_eq(resolved->object.local, TF_PAIR_PEER_ROOT);
+    tf_session_release(pair.side[B].session, pair.now, TF_PAIR_PEER_ROOT); /* the helper held it */
+    ck_assert_uint_eq(tf_pair_stats(&pair, B).promises_theirs, 0);
+    end_empty();
+}
+END_TEST
+
+/* D7, B5: a batch whose promises name each other, one of them rejected with itself. */
+START_TEST(session_cycle_is_resolved_in_one_message)
+{
+    begin();
+    tf_local p[3];
+    for (size_t i = 0; i < 3; i++) {
+        p[i] = tf_pair_new_local(&pair, A);
+    }
+    (void)tf_pair_send_ref(&pair, A, TF_PAIR_PEER_ROOT, "m", p[0], TF_REF_PROMISE);
+    tf_pair_deliver_all(&pair, B);
+    tf_pair_resolve_data(&pair, B, tf_pair_find(&pair, B, TF_SESSION_DELIVER, 0)->result, "");
+    tf_pair_settle(&pair);
+    tf_pair_forget_events(&pair);
+    tf_mention refs[3];
+    for (size_t i = 0; i < 3; i++) {
+        refs[i] = (tf_mention){.local = p[i], .kind = TF_REF_PROMISE};
+    }
+    /* p0 -> [p1, p2], p1 -> [p0], p2 rejected with [p2]; given in another order than they can be told in */
+    tf_answer answers[3] = {
+        {.promise = p[2], .kind = TF_RESOLUTION_REJECTION, .data = tf_slice_str("2"), .refs = &refs[2], .ref_count = 1},
+        {.promise = p[1], .kind = TF_RESOLUTION_DATA, .data = tf_slice_str("1"), .refs = &refs[0], .ref_count = 1},
+        {.promise = p[0], .kind = TF_RESOLUTION_DATA, .data = tf_slice_str("0"), .refs = &refs[1], .ref_count = 2},
+    };
+    ck_assert_int_eq(tf_session_resolve(pair.side[A].session, pair.now, answers, 3), TF_OK);
+    ck_assert_uint_eq(tf_pair_flush(&pair, A), 1);
+    tf_pair_deliver_all(&pair, B);
+    ck_assert_int_eq(pair.side[B].err, TF_OK);
+    ck_assert_uint_eq(tf_pair_count(&pair, B, TF_SESSION_RESOLVED), 3);
+    const tf_pair_event *first = tf_pair_find(&pair, B, TF_SESSION_RESOLVED, 0);
+    const tf_pair_event *second = tf_pair_find(&pair, B, TF_SESSION_RESOLVED, 1);
+    const tf_pair_event *third = tf_pair_find(&pair, B, TF_SESSION_RESOLVED, 2);
+    ck_assert_str_eq(first->text, "0");
+    ck_assert_str_eq(second->text, "1");
+    ck_assert_str_eq(third->text, "2");
+    ck_assert_uint_eq(first->refs[0].local, second->local);
+    ck_assert_uint_eq(second->refs[0].local, first->local);
+    ck_assert_uint_eq(first->refs[1].local, third->local);
+    ck_assert_uint_eq(third->refs[0].local, third->local);
+    tf_pair_settle(&pair);
+    ck_assert_uint_eq(tf_pair_count(&pair, A, TF_SESSION_DROPPED), 3);
+    end_empty();
+}
+END_TEST
+
+START_TEST(session_resolve_wrongly_used_changes_nothing)
+{
+    begin();
+    tf_local promise = tf_pair_new_local(&pair, A);
+    tf_local result = tf_pair_send_ref(&pair, A, TF_PAIR_PEER_ROOT, "m", promise, TF_REF_PROMISE);
+    (void)tf_pair_flush(&pair, A);
+    static uint8_t big[65536];
+    tf_mention self = {.local = promise, .kind = TF_REF_PROMISE};
+    const tf_answer rows[] = {
+        {.promise = result, .kind = TF_RESOLUTION_DATA},                         /* decided by the peer */
+        {.promise = TF_PAIR_ROOT, .kind = TF_RESOLUTION_DATA},                   /* an object */
+        {.promise = promise, .kind = TF_RESOLUTION_OBJECT, .object = self},      /* to a promise */
+        {.promise = promise, .kind = TF_RESOLUTION_OBJECT},                      /* to nothing */
+        {.promise = promise, .kind = TF_RESOLUTION_DATA, .data = {big, 65536}},  /* beyond max_message */
+        {.promise = promise, .kind = TF_RESOLUTION_REJECTION, .data = {big, TF_REJECTION_MAX + 1}},
+        {.promise = promise, .kind = TF_RESOLUTION_DATA, .refs = &self, .ref_count = TF_REFS_PER_MESSAGE + 1},
+    };
+    static const tf_err errors[] = {TF_ERR_USAGE,       TF_ERR_USAGE,       TF_ERR_USAGE,      TF_ERR_USAGE,
+                                    TF_ERR_LIMIT_BYTES, TF_ERR_LIMIT_BYTES, TF_ERR_LIMIT_ITEMS};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        ck_assert_int_eq(tf_session_resolve(pair.side[A].session, pair.now, &rows[i], 1), errors[i]);
+        ck_assert_uint_eq(tf_pair_flush(&pair, A), 0);
+    }
+    tf_answer twice[2] = {{.promise = promise, .kind = TF_RESOLUTION_DATA}, {.promise = promise, .kind = TF_RESOLUTION_DATA}};
+    ck_assert_int_eq(tf_session_resolve(pair.side[A].session, pair.now, twice, 2), TF_ERR_USAGE);
+    ck_assert_uint_eq(tf_pair_stats(&pair, A).promises_ours, 1);
+    tf_pair_free(&pair);
+}
+END_TEST
+
+/* D10 and B6: one-way traffic is acked after 20 ms, by an ack that nobody answers. */
+START_TEST(session_one_way_resolves_are_acked_when_idle)
+{
+    begin();
+    for (int i = 0; i < 100; i++) {
+        tf_local promise = tf_pair_new_local(&pair, A);
+        (void)tf_pair_send_ref(&pair, A, TF_PAIR_PEER_ROOT, "m", promise, TF_REF_PROMISE);
+        tf_pair_resolve_data(&pair, A, promise, "x");
+    }
+    tf_pair_deliver_all(&pair, B);
+    ck_assert_uint_eq(tf_pair_stats(&pair, A).retirements, 100);
+    ck_assert_uint_eq(tf_session_deadline(pair.side[B].session), pair.now + TF_SESSION_ACK_DELAY);
+    ck_assert_int_eq(tf_session_tick(pair.side[B].session, pair.now + TF_SESSION_ACK_DELAY - 1), TF_OK);
+    ck_assert_uint_eq(tf_pair_flush(&pair, B), 0);
+    pair.now += TF_SESSION_ACK_DELAY;
+    ck_assert_int_eq(tf_session_tick(pair.side[B].session, pair.now), TF_OK);
+    ck_assert_uint_eq(tf_pair_flush(&pair, B), 1);
+    ck_assert_int_eq(next_message(A).kind, TF_MESSAGE_ACK);
+    ck_assert_uint_eq(next_message(A).ack_delta, 200);
+    tf_pair_deliver_all(&pair, A);
+    ck_assert_uint_eq(tf_pair_stats(&pair, A).retirements, 0);
+    ck_assert_uint_eq(tf_session_deadline(pair.side[A].session), TF_NEVER);
+    ck_assert_uint_eq(tf_session_deadline(pair.side[B].session), TF_NEVER);
+    tf_pair_free(&pair);
+}
+END_TEST
+
+START_TEST(session_only_what_retires_obliges_an_ack)
+{
+    begin();
+    (void)tf_pair_send(&pair, A, TF_PAIR_PEER_ROOT, "m", true);
+    tf_pair_deliver_all(&pair, B);
+    ck_assert_uint_eq(tf_session_deadline(pair.side[B].session), TF_NEVER); /* deliver */
+    tf_pair_resolve_data(&pair, B, tf_pair_find(&pair, B, TF_SESSION_DELIVER, 0)->result, "");
+    tf_pair_deliver_all(&pair, A);
+    ck_assert_uint_ne(tf_session_deadline(pair.side[A].session), TF_NEVER); /* resolve */
+    (void)tf_pair_send(&pair, A, TF_PAIR_PEER_ROOT, "m", false);
+    ck_assert_uint_eq(tf_session_deadline(pair.side[A].session), TF_NEVER); /* something else took the ack along */
+    tf_session_release(pair.side[A].session, pair.now, TF_PAIR_PEER_ROOT);
+    tf_pair_deliver_all(&pair, B);
+    ck_assert_uint_ne(tf_session_deadline(pair.side[B].session), TF_NEVER); /* drop */
+    pair.now += TF_SESSION_ACK_DELAY;
+    ck_assert_int_eq(tf_session_tick(pair.side[B].session, pair.now), TF_OK);
+    tf_pair_deliver_all(&pair, A);
+    ck_assert_uint_eq(tf_session_deadline(pair.side[A].session), TF_NEVER); /* ack */
+    tf_pair_free(&pair);
+}
+END_TEST
+
+/* D14 */
+START_TEST(session_end_rejects_and_drops_everything)
+{
+    begin();
+    tf_local result = tf_pair_send(&pair, A, TF_PAIR_PEER_ROOT, "m", true);
+    tf_local object = tf_pair_new_local(&pair, A);
+    tf_local promise = tf_pair_new_local(&pair, A);
+    tf_local other = tf_pair_send_ref(&pair, A, TF_PAIR_PEER_ROOT, "m", object, TF_REF_OBJECT);
+    (void)tf_pair_send_ref(&pair, A, TF_PAIR_PEER_ROOT, "m", promise, TF_REF_PROMISE);
+    tf_session_release(pair.side[A].session, pair.now, other); /* nobody waits for that one */
+    tf_session_end(pair.side[A].session);
+    size_t rejected = 0;
+    size_t dropped = 0;
+    for (tf_session_event event; tf_session_next_event(pair.side[A].session, &event);) {
+        if (event.type == TF_SESSION_RESOLVED) {
+            ck_assert_int_eq(event.kind, TF_RESOLUTION_REJECTION);
+            ck_assert_uint_ne(event.local, other);
+            rejected++;
+        } else {
+            ck_assert_int_eq(event.type, TF_SESSION_DROPPED);
+            ck_assert(event.local == TF_PAIR_ROOT || event.local == object || event.local == promise);
+            dropped++;
+        }
+    }
+    ck_assert_uint_eq(rejected, 2);
+    ck_assert_uint_eq(dropped, 3);
+    (void)result;
+    ck_assert_int_eq(tf_session_recv(pair.side[A].session, pair.now, tf_slice_str("x")), TF_ERR_CLOSED);
+    ck_assert_int_eq(tf_session_done(pair.side[A].session, pair.now), TF_OK);
+    ck_assert_int_eq(tf_session_tick(pair.side[A].session, pair.now), TF_OK);
+    ck_assert_uint_eq(tf_session_deadline(pair.side[A].session), TF_NEVER);
+    tf_delivery delivery = {.target = TF_PAIR_PEER_ROOT, .method = tf_slice_str("m")};
+    ck_assert_int_eq(tf_session_deliver(pair.side[A].session, pair.now, &delivery, NULL), TF_ERR_CLOSED);
+    ck_assert_int_eq(tf_session_resolve(pair.side[A].session, pair.now, NULL, 0), TF_ERR_CLOSED);
+    tf_pair_free(&pair);
+}
+END_TEST
+
+START_TEST(session_end_within_a_turn_tells_the_rest)
+{
+    begin();
+    tf_local object = tf_pair_new_local(&pair, A);
+    (void)tf_pair_send_ref(&pair, A, TF_PAIR_PEER_ROOT, "m", object, TF_REF_OBJECT);
+    (void)tf_pair_flush(&pair, A);
+    tf_session *b = pair.side[B].session;
+    ck_assert_int_eq(tf_session_recv(b, pair.now, tf_pair_next(&pair, B)), TF_OK);
+    tf_session_end(b);
+    size_t dropped = 0;
+    for (tf_session_event event; tf_session_next_event(b, &event); dropped++) {
+        ck_assert_int_eq(event.type, TF_SESSION_DROPPED);
+    }
+    ck_assert_uint_eq(dropped, 2); /* the root and the result */
+    tf_pair_free(&pair);
+}
+END_TEST
+
+START_TEST(session_needs_a_root_and_sane_limits)
+{
+    tf_local_ids ids = {0};
+    tf_session *s = NULL;
+    tf_session_config config = {
+        .local = tf_pair_limits(), .remote = tf_pair_limits(), .ids = &ids, .mem = tf_test_mem()};
+    ck_assert_int_eq(tf_session_new(&s, &config), TF_ERR_USAGE);
+    config.root = tf_local_next(&ids);
+    config.remote.max_message = TF_MESSAGE_MIN_LIMIT - 1;
+    ck_assert_int_eq(tf_session_new(&s, &config), TF_ERR_USAGE);
+    config.remote.max_message = TF_MESSAGE_MIN_LIMIT;
+    ck_assert_int_eq(tf_session_new(&s, &config), TF_OK);
+    tf_session_free(s);
+    tf_session_free(NULL);
 }
 END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {session_call_and_answer_leaves_nothing, NULL};
+    const TTest *const tests[] = {
+        session_call_and_answer_leaves_nothing,
+        session_messages_are_numbered_from_0,
+        session_number_may_be_left_out,
+        session_wrong_number_names_both,
+        session_ack_deltas_add_up,
+        session_ack_covers_only_what_is_fully_processed,
+        session_refs_are_allocated_in_order,
+        session_same_object_has_the_same_ref_and_local_id,
+        session_dropped_object_is_forgotten_and_told,
+        session_every_hold_keeps,
+        session_root_can_be_dropped_before_any_message,
+        session_drops_of_a_turn_are_one_message,
+        session_promise_is_resolved_once_and_gone,
+        session_cycle_is_resolved_in_one_message,
+        session_resolve_wrongly_used_changes_nothing,
+        session_one_way_resolves_are_acked_when_idle,
+        session_only_what_retires_obliges_an_ack,
+        session_end_rejects_and_drops_everything,
+        session_end_within_a_turn_tells_the_rest,
+        session_needs_a_root_and_sane_limits,
+        NULL,
+    };
     return tf_test_run("proto/session", tests);
 }
