@@ -1,0 +1,283 @@
+/* node/twofold.h: whole nodes in one process, over loopback. What takes real time here is waited for, not slept. */
+#include <stdio.h>
+
+#include "node/edge_mem.h"
+#include "node/twofold.h"
+#include "tests/support/check_main.h"
+#include "tests/support/support.h"
+
+#define HANG (60 * TF_SECOND)
+
+typedef struct member {
+    tf_identity *identity;
+    tf_node *node;
+    tf_uri uri;
+} member;
+
+static void member_new(member *m, uint8_t seed_byte, bool exclusive)
+{
+    uint8_t seed[TF_SEED_LEN] = {seed_byte};
+    *m = (member){0};
+    ck_assert_int_eq(tf_identity_new(&m->identity, seed), TF_OK);
+    tf_node_config config = {.identity = m->identity, .exclusive = exclusive};
+    ck_assert_int_eq(tf_node_new(&m->node, &config), TF_OK);
+}
+
+static void member_listen(member *m)
+{
+    char why[256];
+    char text[TF_URI_TEXT_MAX];
+    ck_assert_msg(tf_node_listen(m->node, "127.0.0.1:0", why, sizeof(why)) == TF_OK, "%s", why);
+    ck_assert(tf_node_uri(m->node, text, sizeof(text)));
+    ck_assert_msg(tf_uri_parse(&m->uri, text, why) == TF_OK, "%s", why);
+}
+
+static void member_allow(member *m, const member *other)
+{
+    tf_node_grant grant = {.id = *tf_identity_node_id(other->identity)};
+    ck_assert_int_eq(tf_node_set_grants(m->node, &grant, 1, false), TF_OK);
+}
+
+static void member_free(member *m)
+{
+    tf_node_free(m->node);
+    tf_identity_free(m->identity);
+}
+
+static tf_peer *dial(member *m, const member *to)
+{
+    tf_peer *peer = NULL;
+    tf_connect_options options = {.connect_timeout = TF_NEVER};
+    ck_assert_int_eq(tf_node_connect(m->node, &to->uri, &options, &peer), TF_OK);
+    return peer;
+}
+
+static tf_peer *dial_once(member *m, const member *to)
+{
+    tf_peer *peer = NULL;
+    tf_connect_options options = {.connect_timeout = HANG};
+    ck_assert_int_eq(tf_node_connect(m->node, &to->uri, &options, &peer), TF_OK);
+    return peer;
+}
+
+/* Runs both until `m` has an event of that type; gives it out. */
+static void await(member *m, member *other, tf_node_event_type type, tf_node_event *out)
+{
+    tf_time end = tf_edge_now() + HANG;
+    while (tf_edge_now() < end) {
+        tf_node_run(m->node, TF_MS);
+        tf_node_run(other->node, TF_MS);
+        while (tf_node_next_event(m->node, out)) {
+            if (out->type == type) {
+                return;
+            }
+        }
+    }
+    ck_abort_msg("event %d did not come", (int)type);
+}
+
+static void pair(member *relay, member *client)
+{
+    member_new(relay, 1, true);
+    member_new(client, 2, false);
+    member_listen(relay);
+    member_allow(relay, client);
+}
+
+START_TEST(node_send_is_acked_and_delivered)
+{
+    member relay, client;
+    tf_remote *channel = NULL;
+    tf_node_event event;
+    pair(&relay, &client);
+    tf_peer *peer = dial_once(&client, &relay);
+    ck_assert_int_eq(tf_remote_open(peer, tf_slice_str("c"), &channel), TF_OK);
+    tf_remote_send_args send = {.client_id = tf_slice_str("one"), .body = tf_slice_str("hello"), .cookie = 42};
+    ck_assert_int_eq(tf_remote_send(channel, &send), TF_OK);
+    await(&client, &relay, TF_EVENT_ACK, &event);
+    ck_assert_uint_eq(event.cookie, 42);
+    ck_assert_uint_eq(event.seq, 1);
+    ck_assert(!event.duplicate);
+    ck_assert_int_eq(tf_remote_send(channel, &send), TF_OK);
+    await(&client, &relay, TF_EVENT_ACK, &event);
+    ck_assert(event.duplicate);
+    ck_assert_uint_eq(event.seq, 1);
+    ck_assert_int_eq(tf_remote_subscribe(channel, TF_START_FIRST, 0), TF_OK);
+    await(&client, &relay, TF_EVENT_ACTIVITY, &event);
+    ck_assert(tf_slice_eq(event.body, tf_slice_str("hello")));
+    ck_assert(tf_node_id_eq(&event.sender, tf_identity_node_id(client.identity)));
+    member_free(&client);
+    member_free(&relay);
+}
+END_TEST
+
+/* P8 */
+START_TEST(node_key_that_is_not_pinned_is_refused)
+{
+    member relay, stranger;
+    tf_node_event event;
+    tf_node_stats stats;
+    member_new(&relay, 1, true);
+    member_new(&stranger, 3, false);
+    member_listen(&relay);
+    (void)dial_once(&stranger, &relay);
+    await(&stranger, &relay, TF_EVENT_CONNECT_FAILED, &event);
+    ck_assert_int_eq(event.err, TF_ERR_PEER_REFUSED);
+    tf_node_get_stats(relay.node, &stats);
+    ck_assert_uint_eq(stats.sessions, 0);
+    member_free(&stranger);
+    member_free(&relay);
+}
+END_TEST
+
+START_TEST(node_grant_that_is_taken_back_ends_the_session)
+{
+    member relay, client;
+    tf_node_event event;
+    tf_node_stats stats;
+    pair(&relay, &client);
+    (void)dial(&client, &relay);
+    await(&client, &relay, TF_EVENT_CONNECTED, &event);
+    ck_assert_int_eq(tf_node_set_grants(relay.node, NULL, 0, false), TF_OK);
+    await(&client, &relay, TF_EVENT_DISCONNECTED, &event);
+    tf_node_get_stats(relay.node, &stats);
+    ck_assert_uint_eq(stats.sessions_now, 0);
+    member_free(&client);
+    member_free(&relay);
+}
+END_TEST
+
+START_TEST(node_exclusive_place_stays_with_the_first_that_answers)
+{
+    member relay, first, second;
+    tf_node_event event;
+    member_new(&relay, 1, true);
+    member_new(&first, 2, true);
+    member_new(&second, 2, true);
+    member_listen(&relay);
+    member_allow(&relay, &first);
+    (void)dial_once(&first, &relay);
+    await(&first, &relay, TF_EVENT_CONNECTED, &event);
+    (void)dial_once(&second, &relay);
+    tf_time end = tf_edge_now() + HANG;
+    bool failed = false;
+    while (!failed && tf_edge_now() < end) {
+        tf_node_run(first.node, TF_MS);
+        tf_node_run(relay.node, TF_MS);
+        tf_node_run(second.node, TF_MS);
+        while (!failed && tf_node_next_event(second.node, &event)) {
+            failed = event.type == TF_EVENT_CONNECT_FAILED;
+        }
+    }
+    ck_assert(failed);
+    ck_assert_int_eq(event.err, TF_ERR_PEER_REFUSED);
+    tf_node_stats stats;
+    tf_node_get_stats(relay.node, &stats);
+    ck_assert_uint_eq(stats.sessions_now, 1);
+    member_free(&second);
+    member_free(&first);
+    member_free(&relay);
+}
+END_TEST
+
+START_TEST(node_exclusive_place_of_one_that_is_silent_is_taken)
+{
+    member relay, first, second;
+    tf_node_event event;
+    member_new(&relay, 1, true);
+    member_new(&first, 2, true);
+    member_new(&second, 2, true);
+    member_listen(&relay);
+    member_allow(&relay, &first);
+    (void)dial_once(&first, &relay);
+    await(&first, &relay, TF_EVENT_CONNECTED, &event);
+    (void)dial_once(&second, &relay); /* first is not run any more: it answers nothing */
+    await(&second, &relay, TF_EVENT_CONNECTED, &event);
+    member_free(&second);
+    member_free(&first);
+    member_free(&relay);
+}
+END_TEST
+
+/* Of two dials the one of the lower node id is kept, and then nothing is dialled any more. */
+START_TEST(node_two_that_dial_each_other_keep_one_session)
+{
+    member a, b;
+    tf_node_stats stats_a, stats_b;
+    member_new(&a, 1, true);
+    member_new(&b, 2, true);
+    member_listen(&a);
+    member_listen(&b);
+    member_allow(&a, &b);
+    member_allow(&b, &a);
+    tf_peer *to_b = dial(&a, &b);
+    tf_peer *to_a = dial(&b, &a);
+    tf_link_stats link;
+    tf_time end = tf_edge_now() + HANG;
+    do {
+        tf_node_run(a.node, TF_MS);
+        tf_node_run(b.node, TF_MS);
+        tf_node_get_stats(a.node, &stats_a);
+        tf_node_get_stats(b.node, &stats_b);
+    } while (tf_edge_now() < end && !(stats_a.sessions_now == 1 && stats_b.sessions_now == 1 &&
+                                      tf_peer_stats(to_b, &link) && tf_peer_stats(to_a, &link)));
+    ck_assert_uint_eq(stats_a.sessions_now, 1);
+    ck_assert_uint_eq(stats_b.sessions_now, 1);
+    ck_assert(tf_peer_stats(to_b, &link));
+    ck_assert(tf_peer_stats(to_a, &link));
+    member_free(&a);
+    member_free(&b);
+}
+END_TEST
+
+START_TEST(node_addresses_that_cannot_be_had_are_named)
+{
+    static const struct {
+        const char *address;
+        tf_err err;
+        const char *text;
+    } rows[] = {
+        {"localhost:7420", TF_ERR_USAGE, "is a name"},
+        {"127.0.0.1", TF_ERR_USAGE, "127.0.0.1"},
+        {"127.0.0.1:70000", TF_ERR_USAGE, "70000"},
+        {"192.0.2.1:0", TF_ERR_IO, "no such address"},
+    };
+    member m;
+    char why[256] = "";
+    member_new(&m, 1, true);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        ck_assert_int_eq(tf_node_listen(m.node, rows[i].address, why, sizeof(why)), rows[i].err);
+        ck_assert_msg(strstr(why, rows[i].text) != NULL, "%s: %s", rows[i].address, why);
+    }
+    member_listen(&m);
+    char taken[64];
+    (void)snprintf(taken, sizeof(taken), "127.0.0.1:%u", (unsigned)m.uri.stream.port);
+    ck_assert_int_eq(tf_node_listen(m.node, taken, why, sizeof(why)), TF_ERR_IO);
+    ck_assert_msg(strstr(why, "taken") != NULL, "%s", why);
+    member_free(&m);
+}
+END_TEST
+
+int main(void)
+{
+    const TTest *const tests[] = {node_send_is_acked_and_delivered,
+                                         node_key_that_is_not_pinned_is_refused,
+                                         node_grant_that_is_taken_back_ends_the_session,
+                                         node_exclusive_place_stays_with_the_first_that_answers,
+                                         node_exclusive_place_of_one_that_is_silent_is_taken,
+                                         node_two_that_dial_each_other_keep_one_session,
+                                         node_addresses_that_cannot_be_had_are_named,
+                                         NULL};
+    Suite *suite = suite_create("node/node");
+    TCase *tcase = tcase_create("node/node");
+    suite_add_tcase(suite, tcase);
+    tcase_set_timeout(tcase, 0); /* HANG is the guard */
+    for (size_t i = 0; tests[i] != NULL; i++) {
+        tcase_add_test(tcase, tests[i]);
+    }
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
