@@ -70,7 +70,7 @@ START_TEST(identity_any_other_text_is_refused)
         "nWGxne/9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A-",
         "nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A=", /* the other base64 */
         "nWGxne/9WmC6hEr0kuws xERJxWl7MmkZcDusAxyuf2A",
-        "nWGxne/9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A=" TEXT_A,
+        (TEXT_A TEXT_A),
         SEED_A,
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
