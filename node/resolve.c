@@ -127,13 +127,18 @@ static bool start_dns(tf_resolve *resolve, const tf_resolve_config *config)
     const char *servers = config->resolv_conf != NULL ? config->resolv_conf : "/etc/resolv.conf";
     int flags = DNS_OPTION_SEARCH | DNS_OPTION_NAMESERVERS | DNS_OPTION_MISC;
     (void)evdns_base_resolv_conf_parse(resolve->dns, flags, servers);
+    /* A lost packet is to cost less than the whole look-up, and a server that keeps quiet about IPv6 less than that. */
+    (void)evdns_base_set_option(resolve->dns, "timeout", "1.2");
+    (void)evdns_base_set_option(resolve->dns, "attempts", "4");
+    (void)evdns_base_set_option(resolve->dns, "getaddrinfo-allow-skew", "0.5");
     (void)evdns_base_load_hosts(resolve->dns, config->hosts != NULL ? config->hosts : "/etc/hosts");
     return true;
 }
 
 static tf_err look_up(tf_resolve *resolve, const tf_resolve_config *config, const tf_endpoint *endpoint)
 {
-    const struct timeval span = {(time_t)(TF_RESOLVE_LIMIT / TF_SECOND), 0};
+    tf_time limit = config->limit != 0 ? config->limit : TF_RESOLVE_LIMIT;
+    const struct timeval span = {(time_t)(limit / TF_SECOND), (suseconds_t)(limit % TF_SECOND)};
     const struct evutil_addrinfo hints = {
         .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_protocol = IPPROTO_TCP};
     resolve->query = tf_alloc(resolve->mem, sizeof(*resolve->query));

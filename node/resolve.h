@@ -27,6 +27,7 @@ typedef struct tf_resolve_config {
     const tf_mem *mem;
     const char *hosts;       /* NULL: /etc/hosts */
     const char *resolv_conf; /* NULL: /etc/resolv.conf */
+    tf_time limit;           /* 0: TF_RESOLVE_LIMIT */
 } tf_resolve_config;
 
 /* TF_ERR_NOMEM. */

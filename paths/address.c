@@ -16,7 +16,7 @@ static uint32_t scope_of(const char *text)
         return index;
     }
     uint32_t number = 0;
-    for (; *text >= '0' && *text <= '9' && number < 100000u; text++) {
+    for (; *text >= '0' && *text <= '9' && number < 100000000u; text++) {
         number = number * 10u + (uint32_t)(*text - '0');
     }
     return *text == '\0' ? number : 0;

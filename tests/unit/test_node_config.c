@@ -1,0 +1,365 @@
+/* Configuration files: what is read, and every error told with its line. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "handshake/node_id.h"
+#include "node/config.h"
+#include "tests/support/check_main.h"
+#include "tests/support/support.h"
+
+#define ID_A "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaq"
+#define ID_B "baaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+
+static tf_config_errors errors;
+
+static tf_config *read_good(const char *text)
+{
+    tf_config *config = NULL;
+    tf_err err = tf_config_parse(&config, "f", text, &errors);
+    ck_assert_msg(err == TF_OK, "%s", errors.count > 0 ? errors.list[0].text : tf_err_text(err));
+    return config;
+}
+
+/* Each error contains the text of its place in `expected`, which ends with a NULL. */
+static void check_bad(const char *text, const char *const *expected)
+{
+    tf_config *config = NULL;
+    ck_assert_int_eq(tf_config_parse(&config, "f", text, &errors), TF_ERR_USAGE);
+    ck_assert_ptr_null(config);
+    size_t i = 0;
+    for (; expected[i] != NULL; i++) {
+        ck_assert_msg(i < errors.count, "missing: %s", expected[i]);
+        ck_assert_msg(strstr(errors.list[i].text, expected[i]) != NULL, "%s: does not say: %s", errors.list[i].text,
+                      expected[i]);
+    }
+    ck_assert_msg(errors.count == i, "also: %s", errors.list[i].text);
+}
+
+static void check_one_bad(const char *text, const char *expected)
+{
+    const char *const list[] = {expected, NULL};
+    check_bad(text, list);
+}
+
+START_TEST(config_empty_file_is_the_defaults)
+{
+    tf_config *config = read_good("");
+    tf_config *defaults = NULL;
+    ck_assert_int_eq(tf_config_new(&defaults), TF_OK);
+    ck_assert_int_eq(memcmp(config, defaults, sizeof(*config)), 0);
+    ck_assert_uint_eq(config->limits.max_in_flight, TF_MAX_IN_FLIGHT);
+    ck_assert_int_eq(config->accept, TF_ACCEPT_PINNED);
+    tf_config_free(config);
+    tf_config_free(defaults);
+}
+END_TEST
+
+START_TEST(config_every_key_is_read)
+{
+    tf_config *config = read_good("# a comment\n"
+                                  "[node]\r\n"
+                                  "data = /var/lib/twofold ; behind a value\n"
+                                  "  key=/etc/twofold/key\n"
+                                  "accept = any\n"
+                                  "\n"
+                                  "[listen]\n"
+                                  "address = 127.0.0.1:7420\n"
+                                  "address = [::1]:0\n"
+                                  "[peer \"alice\"]\n"
+                                  "key = " ID_A "\n"
+                                  "uri = twofold://" ID_A "@alice.example:7420\n"
+                                  "relay = yes\n"
+                                  "[peer \"bob\"]\n"
+                                  "key = " ID_B "\n"
+                                  "[limits]\n"
+                                  "max_in_flight = 100\n"
+                                  "max_message = 64KiB\n"
+                                  "window_bytes = 8 MiB\n"
+                                  "window_segments = 8192\n"
+                                  "session_timeout = 5m\n"
+                                  "keepalive = 1500ms\n"
+                                  "peers = 7\n"
+                                  "channels = 8\n"
+                                  "store_bytes = 2GiB\n"
+                                  "[log]\n"
+                                  "level = debug\n"
+                                  "format = json");
+    ck_assert_str_eq(config->data, "/var/lib/twofold");
+    ck_assert_str_eq(config->key, "/etc/twofold/key");
+    ck_assert_int_eq(config->accept, TF_ACCEPT_ANY);
+    ck_assert_uint_eq(config->listen_count, 2);
+    ck_assert_str_eq(config->listen[1].host, "::1");
+    ck_assert_uint_eq(config->peer_count, 2);
+    ck_assert_str_eq(config->peers[0].name, "alice");
+    ck_assert(config->peers[0].has_uri && config->peers[0].relay);
+    ck_assert_str_eq(config->peers[0].uri.stream.host, "alice.example");
+    ck_assert(!config->peers[1].has_uri && !config->peers[1].relay);
+    ck_assert_uint_eq(config->limits.max_in_flight, 100);
+    ck_assert_uint_eq(config->limits.max_message, 65536);
+    ck_assert_uint_eq(config->limits.window_bytes, 8u * 1024 * 1024);
+    ck_assert_uint_eq(config->limits.window_segments, 8192);
+    ck_assert_uint_eq(config->limits.session_timeout, 300 * TF_SECOND);
+    ck_assert_uint_eq(config->limits.keepalive, 1500 * TF_MS);
+    ck_assert_uint_eq(config->limits.peers, 7);
+    ck_assert_uint_eq(config->limits.channels, 8);
+    ck_assert_uint_eq(config->limits.store_bytes, (uint64_t)2 << 30);
+    ck_assert_int_eq(config->log_level, TF_LOG_DEBUG);
+    ck_assert_int_eq(config->log_format, TF_LOG_JSON);
+    tf_config_free(config);
+}
+END_TEST
+
+START_TEST(config_every_error_is_told_with_its_line)
+{
+    static const char *const expected[] = {
+        "f:1: \"level\" stands before the first [SECTION]",
+        "f:3: unknown key \"dta\" in [node]: did you mean \"data\"?",
+        "f:4: accept: \"all\": expected pinned or any",
+        "f:5: \"nonsense\": expected KEY = VALUE or [SECTION]",
+        "f:6: unknown section \"limit\": did you mean [limits]?",
+        "f:9: \"max_in_flight\" is a key of [limits], not of [log]",
+        "f:10: level: \"loud\": expected error, warn, info or debug",
+        "f:11: \"[listen\" has no closing bracket",
+        "f:13: address: \"127.0.0.1\" has no port",
+        "f:14: unknown key \"xyzzy\" in [listen]",
+        NULL,
+    };
+    check_bad("level = info\n"
+              "[node]\n"
+              "dta = x\n"
+              "accept = all\n"
+              "nonsense\n"
+              "[limit]\n"
+              "max_in_flight = 1\n"
+              "[log]\n"
+              "max_in_flight = 1\n"
+              "level = loud\n"
+              "[listen\n"
+              "[listen]\n"
+              "address = 127.0.0.1\n"
+              "xyzzy = 1\n",
+              expected);
+}
+END_TEST
+
+START_TEST(config_numbers_out_of_range_are_told_with_the_range)
+{
+    check_one_bad("[limits]\nmax_in_flight = 0\n", "f:2: max_in_flight: \"0\": expected a number from 1 to 8192");
+    check_one_bad("[limits]\nmax_in_flight = 8193\n", "from 1 to 8192");
+    check_one_bad("[limits]\nmax_in_flight = 4KiB\n", "expected a number from 1 to 8192");
+    check_one_bad("[limits]\nmax_in_flight = -1\n", "expected a number");
+    check_one_bad("[limits]\nmax_in_flight =\n", "expected a number");
+    check_one_bad("[limits]\nmax_message = 1MB2\n", "from 4KiB to 1MiB");
+    check_one_bad("[limits]\nmax_message = 2MiB\n", "from 4KiB to 1MiB");
+    check_one_bad("[limits]\nkeepalive = 10\n",
+                  "expected a duration with its unit (ms, s, m, h or d) from 100ms to 1h");
+    check_one_bad("[limits]\nkeepalive = 99999999999999999999s\n", "from 100ms to 1h");
+    check_one_bad("[limits]\nkeepalive = 18446744073709551615ms\n", "from 100ms to 1h");
+    tf_config_free(read_good("[limits]\nmax_in_flight = 1\nmax_message = 1MiB\nkeepalive = 100ms\n"));
+    tf_config_free(read_good("[limits]\nmax_in_flight = 8192\nmax_message = 4096\nkeepalive = 1h\n"));
+}
+END_TEST
+
+START_TEST(config_repeated_keys_and_peers_are_errors)
+{
+    static const char *const peers[] = {"f:3: peer \"a\" is there already, on line 1", NULL};
+    check_one_bad("[log]\nlevel = info\nlevel = warn\n", "f:3: level is given twice, first on line 2");
+    check_one_bad("[log]\nlevel = info\n[node]\n[log]\nlevel = warn\n", "f:5: level is given twice, first on line 2");
+    check_bad("[peer \"a\"]\nkey = " ID_A "\n[peer \"a\"]\nkey = " ID_B "\n", peers);
+    check_one_bad("[peer \"a\"]\nkey = " ID_A "\n[peer \"b\"]\nkey = " ID_A "\n",
+                  "f:3: peer \"b\" has the key of peer \"a\" on line 1");
+}
+END_TEST
+
+START_TEST(config_peers_need_a_name_and_their_own_key)
+{
+    check_one_bad("[peer]\nkey = " ID_A "\n", "f:1: [peer]: expected [peer \"NAME\"]");
+    check_one_bad("[peer \"\"]\n", "expected [peer \"NAME\"]");
+    check_one_bad("[peer \"a b\"]\n", "expected [peer \"NAME\"]");
+    check_one_bad("[peer alice]\n", "expected [peer \"NAME\"]");
+    check_one_bad("[peer \"an-overlong-name-an-overlong-name-an-overlong-name\"]\n", "expected [peer \"NAME\"]");
+    check_one_bad("\n[peer \"a\"]\n", "f:2: peer \"a\" has no key: expected key = NODEID");
+    check_one_bad("[peer \"a\"]\nuri = twofold://" ID_B "@h:1\n", "expected key = " ID_B);
+    check_one_bad("[peer \"a\"]\nkey = " ID_A "\nuri = twofold://" ID_B "@h:1\n", "another node than its key");
+    check_one_bad("[peer \"a\"]\nkey = short\n", "f:2: key: \"short\" is no node id");
+    check_one_bad("[peer \"a\"]\nkey = " ID_A "\nuri = http://x\n",
+                  "f:3: uri: \"http://x\" does not begin with twofold://");
+    check_one_bad("[peer \"a\"]\nkey = " ID_A "\nrelay = maybe\n", "relay: \"maybe\": expected yes or no");
+    tf_config_free(read_good("[peer \"exactly-forty-characters-may-be-a-name-x\"]\nkey = " ID_A "\n"));
+}
+END_TEST
+
+START_TEST(config_quotes_around_a_value_are_an_error)
+{
+    check_one_bad("[node]\ndata = \"/var/lib/x\"\n", "f:2: data: write the value without quotes");
+}
+END_TEST
+
+/* inih takes 200 bytes at once; a longer line is the same to us. */
+START_TEST(config_long_lines_are_read_whole)
+{
+    char text[6000];
+    char path[TF_CONFIG_PATH_MAX];
+    for (size_t len = 150; len < 4000; len += len < 620 ? 1 : 257) {
+        for (size_t i = 0; i < len; i++) {
+            path[i] = "/abc def;gh#"[(i * 7 + i / 12) % 12];
+            path[i] = i == 0 || i + 1 == len || (path[i - 1] == ' ' && path[i] == ';') ? '/' : path[i];
+        }
+        path[len] = '\0';
+        (void)snprintf(text, sizeof(text), "[node]\ndata = %s\naccept = any\n", path);
+        tf_config *config = read_good(text);
+        ck_assert_str_eq(config->data, path);
+        ck_assert_int_eq(config->accept, TF_ACCEPT_ANY);
+        tf_config_free(config);
+    }
+    memset(text, 'x', sizeof(text));
+    memcpy(text, "[node]\n#", 8);
+    text[sizeof(text) - 1] = '\0';
+    tf_config_free(read_good(text));
+    memcpy(text, "[node]\ndata=", 12);
+    check_one_bad(text, "f:2: the line is longer than 5120 bytes");
+    text[12 + TF_CONFIG_PATH_MAX] = '\0';
+    check_one_bad(text, "f:2: data: expected a path of 1 to 4095 bytes");
+}
+END_TEST
+
+START_TEST(config_more_errors_than_are_told_are_counted)
+{
+    char text[1000] = "";
+    for (unsigned i = 0; i < TF_CONFIG_ERRORS_MAX + 3; i++) {
+        strcat(text, "nonsense\n");
+    }
+    tf_config *config = NULL;
+    ck_assert_int_eq(tf_config_parse(&config, "f", text, &errors), TF_ERR_USAGE);
+    ck_assert_uint_eq(errors.count, TF_CONFIG_ERRORS_MAX);
+    ck_assert_uint_eq(errors.more, 3);
+}
+END_TEST
+
+START_TEST(config_any_bytes_are_read_or_refused)
+{
+    tf_test_random random;
+    static const char alphabet[] = "[]peer\"limits=: ;#\n\n\n\t\r\\max_\xff\x01" ID_A;
+    tf_test_random_init(&random, 5);
+    for (int round = 0; round < 3000; round++) {
+        char text[700];
+        size_t len = (size_t)tf_test_random_below(&random, sizeof(text) - 1);
+        for (size_t i = 0; i < len; i++) {
+            text[i] = alphabet[tf_test_random_below(&random, sizeof(alphabet) - 1)];
+        }
+        text[len] = '\0';
+        tf_config *config = NULL;
+        tf_err err = tf_config_parse(&config, "f", text, &errors);
+        ck_assert(err == TF_OK ? config != NULL && errors.count == 0 : err == TF_ERR_USAGE && errors.count > 0);
+        tf_config_free(config);
+    }
+}
+END_TEST
+
+START_TEST(config_file_is_read_or_says_why_not)
+{
+    char path[] = "/tmp/twofold-config-XXXXXX";
+    tf_config *config = NULL;
+    int fd = mkstemp(path);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(write(fd, "\xef\xbb\xbf[log]\nlevel=warn\n", 20), 20);
+    ck_assert_int_eq(tf_config_load(&config, path, &errors), TF_OK);
+    ck_assert_int_eq(config->log_level, TF_LOG_WARN);
+    tf_config_free(config);
+    ck_assert_int_eq(write(fd, "\0", 1), 1);
+    ck_assert_int_eq(tf_config_load(&config, path, &errors), TF_ERR_USAGE);
+    ck_assert_ptr_nonnull(strstr(errors.list[0].text, "NUL"));
+    ck_assert_int_eq(ftruncate(fd, TF_CONFIG_FILE_MAX + 1), 0);
+    ck_assert_int_eq(tf_config_load(&config, path, &errors), TF_ERR_USAGE);
+    ck_assert_ptr_nonnull(strstr(errors.list[0].text, "1 MiB"));
+    close(fd);
+    unlink(path);
+    ck_assert_int_eq(tf_config_load(&config, path, &errors), TF_ERR_USAGE);
+    ck_assert_ptr_nonnull(strstr(errors.list[0].text, "No such file"));
+    ck_assert_uint_eq(errors.list[0].line, 0);
+    ck_assert_int_eq(tf_config_load(&config, "/tmp", &errors), TF_ERR_USAGE);
+}
+END_TEST
+
+START_TEST(config_allow_adds_a_key_once)
+{
+    tf_config *config = read_good("[peer \"a\"]\nkey = " ID_A "\nrelay = yes\n");
+    tf_node_id a;
+    tf_node_id b;
+    ck_assert_int_eq(tf_node_id_parse(&a, tf_slice_str(ID_A)), TF_OK);
+    ck_assert_int_eq(tf_node_id_parse(&b, tf_slice_str(ID_B)), TF_OK);
+    ck_assert_ptr_null(tf_config_find_peer(config, &b));
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(tf_config_allow(config, &a), TF_OK);
+        ck_assert_int_eq(tf_config_allow(config, &b), TF_OK);
+    }
+    ck_assert_uint_eq(config->peer_count, 2);
+    ck_assert(tf_config_find_peer(config, &a)->relay);
+    ck_assert_str_eq(tf_config_find_peer(config, &b)->name, "");
+    tf_config_free(config);
+}
+END_TEST
+
+START_TEST(config_durations_and_sizes_have_units)
+{
+    static const struct {
+        const char *text;
+        tf_time duration; /* TF_NEVER: none */
+        uint64_t size;    /* UINT64_MAX: none */
+    } rows[] = {
+        {"0ms", 0, UINT64_MAX},
+        {"1s", TF_SECOND, UINT64_MAX},
+        {"90 s", 90 * TF_SECOND, UINT64_MAX},
+        {"2m", 120 * TF_SECOND, UINT64_MAX},
+        {"3h", 3 * 3600 * TF_SECOND, UINT64_MAX},
+        {"7d", 7 * 86400 * TF_SECOND, UINT64_MAX},
+        {"0", TF_NEVER, 0},
+        {"12B", TF_NEVER, 12},
+        {"1kB", TF_NEVER, 1000},
+        {"1KiB", TF_NEVER, 1024},
+        {"3MiB", TF_NEVER, 3u << 20},
+        {"3MB", TF_NEVER, 3000000},
+        {"1GiB", TF_NEVER, 1u << 30},
+        {"1TiB", TF_NEVER, (uint64_t)1 << 40},
+        {"18446744073709551614", TF_NEVER, UINT64_MAX - 1},
+        {"18446744073709551616", TF_NEVER, UINT64_MAX},
+        {"18446744073709551615KiB", TF_NEVER, UINT64_MAX},
+        {"213503983d", TF_NEVER, UINT64_MAX},
+        {"", TF_NEVER, UINT64_MAX},
+        {"s", TF_NEVER, UINT64_MAX},
+        {"-1s", TF_NEVER, UINT64_MAX},
+        {"1.5s", TF_NEVER, UINT64_MAX},
+        {"1 day", TF_NEVER, UINT64_MAX},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        tf_time duration = TF_NEVER;
+        uint64_t size = UINT64_MAX;
+        tf_err err = tf_duration_parse(&duration, tf_slice_str(rows[i].text));
+        ck_assert_int_eq(err, rows[i].duration == TF_NEVER ? TF_ERR_USAGE : TF_OK);
+        ck_assert_uint_eq(duration, rows[i].duration);
+        err = tf_size_parse(&size, tf_slice_str(rows[i].text));
+        ck_assert_int_eq(err, rows[i].size == UINT64_MAX ? TF_ERR_USAGE : TF_OK);
+        ck_assert_uint_eq(size, rows[i].size);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    const TTest *const tests[] = {config_empty_file_is_the_defaults,
+                                  config_every_key_is_read,
+                                  config_every_error_is_told_with_its_line,
+                                  config_numbers_out_of_range_are_told_with_the_range,
+                                  config_repeated_keys_and_peers_are_errors,
+                                  config_peers_need_a_name_and_their_own_key,
+                                  config_quotes_around_a_value_are_an_error,
+                                  config_long_lines_are_read_whole,
+                                  config_more_errors_than_are_told_are_counted,
+                                  config_any_bytes_are_read_or_refused,
+                                  config_file_is_read_or_says_why_not,
+                                  config_allow_adds_a_key_once,
+                                  config_durations_and_sizes_have_units,
+                                  NULL};
+    return tf_test_run("node/config", tests);
+}
