@@ -18,7 +18,8 @@ def sources(tree, build):
 def tidy(tree, build, path):
     command = ["clang-tidy", "-p", build, "--quiet", path]
     run = subprocess.run(command, cwd=tree.root, check=False, capture_output=True, text=True)
-    return run.returncode, run.stdout.strip() or run.stderr.strip()
+    errors = [line for line in run.stdout.splitlines() if ": error: " in line]
+    return run.returncode, errors or (run.stdout + run.stderr).splitlines()
 
 
 def main():
@@ -33,7 +34,9 @@ def main():
     with concurrent.futures.ThreadPoolExecutor(int(os.environ.get("TF_JOBS", "2"))) as pool:
         for path, (status, said) in zip(paths, pool.map(lambda path: tidy(tree, build, path), paths)):
             if status != 0:
-                tree.found(path, 1, said)
+                tree.found(path, 1, "\n    ".join(said))
+    if tree.findings:
+        print(f"(with its reasons: clang-tidy -p {build} FILE)")
     tree.end()
 
 
