@@ -241,11 +241,13 @@ tf_err tf_args_subscribe_read(tf_slice in, tf_args_subscribe *out)
         tf_slice from;
         uint64_t epoch;
         bool echo;
+        uint64_t limit;
     } subscribe_map;
     static const field fields[] = {{"from", RAW, false, offsetof(subscribe_map, from)},
                                    {"epoch", UINT, true, offsetof(subscribe_map, epoch)},
-                                   {"echo", BOOL, true, offsetof(subscribe_map, echo)}};
-    subscribe_map map = {.echo = false};
+                                   {"echo", BOOL, true, offsetof(subscribe_map, echo)},
+                                   {"limit", UINT, true, offsetof(subscribe_map, limit)}};
+    subscribe_map map = {.limit = UINT64_MAX};
     tf_from from = {TF_FROM_NEW, 0};
     unsigned present = 0;
     tf_err err = read_map(in, FIELDS(fields), STRICT, &map, &present);
@@ -253,7 +255,7 @@ tf_err tf_args_subscribe_read(tf_slice in, tf_args_subscribe *out)
         err = read_from(map.from, &from);
     }
     if (err == TF_OK) {
-        *out = (tf_args_subscribe){from, (present & 2u) != 0, map.epoch, map.echo};
+        *out = (tf_args_subscribe){from, (present & 2u) != 0, map.epoch, map.echo, map.limit};
     }
     return err;
 }
@@ -280,7 +282,8 @@ static void write_from(tf_writer *w, const tf_from *from)
 
 void tf_args_subscribe_write(tf_writer *w, const tf_args_subscribe *args)
 {
-    tf_mp_wr_map(w, 1u + (args->has_epoch ? 1u : 0u) + (args->echo ? 1u : 0u));
+    bool has_limit = args->limit != UINT64_MAX;
+    tf_mp_wr_map(w, 1u + (args->has_epoch ? 1u : 0u) + (args->echo ? 1u : 0u) + (has_limit ? 1u : 0u));
     write_key(w, "from");
     write_from(w, &args->from);
     if (args->has_epoch) {
@@ -288,6 +291,9 @@ void tf_args_subscribe_write(tf_writer *w, const tf_args_subscribe *args)
     }
     if (args->echo) {
         write_bool(w, "echo", true);
+    }
+    if (has_limit) {
+        write_uint(w, "limit", args->limit);
     }
 }
 
@@ -304,6 +310,18 @@ void tf_args_read_write(tf_writer *w, const tf_args_read *args)
     tf_mp_wr_map(w, 2);
     write_uint(w, "from", args->from);
     write_uint(w, "to", args->to);
+}
+
+tf_err tf_args_more_read(tf_slice in, tf_args_more *out)
+{
+    static const field fields[] = {{"limit", UINT, false, offsetof(tf_args_more, limit)}};
+    return read_map(in, FIELDS(fields), STRICT, out, NULL);
+}
+
+void tf_args_more_write(tf_writer *w, const tf_args_more *args)
+{
+    tf_mp_wr_map(w, 1);
+    write_uint(w, "limit", args->limit);
 }
 
 tf_err tf_args_none_read(tf_slice in)

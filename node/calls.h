@@ -35,7 +35,13 @@ typedef struct tf_args_subscribe {
     bool has_epoch; /* the seq in `from` belongs to this numbering */
     uint64_t epoch;
     bool echo;
+    uint64_t limit; /* bytes of activities and gaps that may come before `more`; UINT64_MAX: no limit */
 } tf_args_subscribe;
+
+/* To a subscription: so many bytes of activities and gaps may come in all, since it began. */
+typedef struct tf_args_more {
+    uint64_t limit;
+} tf_args_more;
 
 typedef struct tf_args_read {
     uint64_t from; /* >= 1 */
@@ -47,12 +53,14 @@ TF_MUST_CHECK tf_err tf_args_open_read(tf_slice in, tf_args_open *out);
 TF_MUST_CHECK tf_err tf_args_send_read(tf_slice in, tf_args_send *out);
 TF_MUST_CHECK tf_err tf_args_subscribe_read(tf_slice in, tf_args_subscribe *out);
 TF_MUST_CHECK tf_err tf_args_read_read(tf_slice in, tf_args_read *out);
+TF_MUST_CHECK tf_err tf_args_more_read(tf_slice in, tf_args_more *out);
 TF_MUST_CHECK tf_err tf_args_none_read(tf_slice in); /* an empty map */
 
 void tf_args_open_write(tf_writer *w, const tf_args_open *args);
 void tf_args_send_write(tf_writer *w, const tf_args_send *args);
 void tf_args_subscribe_write(tf_writer *w, const tf_args_subscribe *args);
 void tf_args_read_write(tf_writer *w, const tf_args_read *args);
+void tf_args_more_write(tf_writer *w, const tf_args_more *args);
 
 /* Upper bound of tf_args_send_write. */
 size_t tf_args_send_bound(const tf_args_send *args);

@@ -242,9 +242,6 @@ tf_note *tf_client_note(const tf_client_channel *channel, tf_client_event_type t
 
 void tf_client_queue(tf_client *client, tf_note *note)
 {
-    if (note->event.type == TF_CLIENT_ACTIVITY) {
-        client->event_bytes += note->size;
-    }
     tf_list_append(&client->events, &note->in_events);
 }
 
@@ -275,11 +272,6 @@ tf_err tf_client_note_refusal(const tf_client_channel *channel, tf_client_event_
     return TF_OK;
 }
 
-bool tf_client_is_full(const tf_client *client)
-{
-    return client->event_bytes > TF_CLIENT_EVENT_BYTES;
-}
-
 /* The send has its answer, and the application has it now. */
 static void give_back(tf_client *client, const tf_note *note)
 {
@@ -308,10 +300,11 @@ bool tf_client_next_event(tf_client *client, tf_client_event *out)
     tf_note *note = TF_CONTAINER(node, tf_note, in_events);
     tf_list_remove(node);
     client->current = note;
-    if (note->event.type == TF_CLIENT_ACTIVITY) {
-        client->event_bytes -= note->size;
-        if (client->conn != NULL && !tf_client_is_full(client)) {
-            tf_hub_wake(client->conn);
+    if (note->event.type == TF_CLIENT_ACTIVITY || note->event.type == TF_CLIENT_GAP) {
+        tf_client_channel *channel = client->channels[note->event.channel];
+        channel->backlog -= note->weight;
+        if (tf_client_sub_wants_more(channel)) {
+            tf_client_activate(channel);
         }
     }
     if (note->event.type == TF_CLIENT_ACK || note->event.type == TF_CLIENT_REFUSED) {

@@ -5,8 +5,8 @@
  * the next one: channels are opened again by name, unacked sends go first in their old order under their client ids,
  * subscriptions resume at their position. Nothing is dropped, repeated or reordered; a retryable refusal is retried here
  * (S7), so that only final ones come out.
- * After any call run the hub (tf_hub_run). Events must be pulled: while more than TF_CLIENT_EVENT_BYTES of them wait,
- * nothing more is read from the conn. Not thread-safe. */
+ * After any call run the hub (tf_hub_run). Events must be pulled: while TF_CLIENT_EVENT_BYTES of a channel's activities
+ * wait, the peer sends no more of them. Not thread-safe. */
 #ifndef TF_NODE_CLIENT_H
 #define TF_NODE_CLIENT_H
 
@@ -15,7 +15,7 @@
 
 typedef struct tf_client tf_client;
 
-#define TF_CLIENT_EVENT_BYTES (1024u * 1024u)
+#define TF_CLIENT_EVENT_BYTES (4u * 1024u * 1024u) /* and one activity */
 #define TF_CLIENT_CHANNELS_MAX 1024u
 
 /* A limit of 0 means its default. */
@@ -53,7 +53,7 @@ TF_MUST_CHECK tf_err tf_client_send(tf_client *client, tf_time now, size_t chann
 
 /* One subscription per channel handle. echo: our own sends come back, too (S8). TF_ERR_USAGE: there is one already. */
 TF_MUST_CHECK tf_err tf_client_subscribe(tf_client *client, tf_time now, size_t channel, tf_from from, bool echo);
-/* No further activity of that channel comes out. No-op without a subscription. */
+/* No further activity of that channel is taken; those that wait as events still come out. No-op without a subscription. */
 void tf_client_unsubscribe(tf_client *client, tf_time now, size_t channel);
 /* Asks that the channel takes no more sends, of anyone; TF_CLIENT_CLOSED tells when it is so. */
 TF_MUST_CHECK tf_err tf_client_close_channel(tf_client *client, tf_time now, size_t channel);

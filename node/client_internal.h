@@ -17,7 +17,7 @@ typedef struct tf_note {
     tf_list_node in_events;
     tf_client_event event;
     size_t size;   /* of the block that it begins */
-    size_t weight; /* ACK, REFUSED: what the send counts for in the queue */
+    size_t weight; /* ACK, REFUSED: what the send counts for in the queue; ACTIVITY, GAP: bytes that came */
 } tf_note;
 
 typedef enum tf_request_kind {
@@ -85,7 +85,9 @@ typedef struct tf_client_channel {
     tf_local subscription; /* while LIVE */
     uint64_t epoch;        /* of next */
     uint64_t next;         /* 0: not known yet */
-    uint64_t announced;    /* a gap up to this seq was announced by the hub */
+    uint64_t received;     /* bytes of activities, of this subscription */
+    uint64_t limit;        /* of them, that we told the peer */
+    uint64_t backlog;      /* bytes of activities that wait as events */
     size_t name_len;
     uint8_t name[TF_CHANNEL_NAME_MAX];
 } tf_client_channel;
@@ -103,7 +105,6 @@ struct tf_client {
     tf_list active; /* channels that may have something to send */
     tf_list events;
     tf_note *current; /* given out last */
-    size_t event_bytes; /* of activities that wait */
     size_t in_flight;
     size_t queued_items;
     uint64_t queued_bytes;
@@ -115,7 +116,6 @@ struct tf_client {
 };
 
 /* -- for the hub -- */
-bool tf_client_is_full(const tf_client *client);
 /* Sends what is due. Not TF_OK: the conn must fail. */
 TF_MUST_CHECK tf_err tf_client_push(tf_client *client);
 TF_MUST_CHECK tf_err tf_client_delivered(const tf_call *call, tf_object *sink);
@@ -156,6 +156,9 @@ TF_MUST_CHECK tf_err tf_client_sends_refuse(tf_client_channel *channel, const tf
 void tf_client_sends_clear(tf_client_channel *channel);
 
 /* -- client_sub.c -- */
+/* Has the application taken so much that the peer should know? */
+bool tf_client_sub_wants_more(const tf_client_channel *channel);
+TF_MUST_CHECK tf_err tf_client_sub_more(tf_client_channel *channel);
 TF_MUST_CHECK tf_err tf_client_sub_request(tf_client_channel *channel);
 TF_MUST_CHECK tf_err tf_client_sub_answered(tf_client_channel *channel, const tf_session_event *event);
 TF_MUST_CHECK tf_err tf_client_sub_activity(tf_client_channel *channel, tf_slice args);

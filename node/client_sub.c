@@ -43,11 +43,45 @@ void tf_client_unsubscribe(tf_client *client, tf_time now, size_t channel)
     TF_UNREACHABLE();
 }
 
+/* The peer may send what fits beside the events that wait. */
+static uint64_t limit_of(const tf_client_channel *channel)
+{
+    uint64_t room = channel->backlog < TF_CLIENT_EVENT_BYTES ? TF_CLIENT_EVENT_BYTES - channel->backlog : 0;
+    return channel->received + room;
+}
+
+bool tf_client_sub_wants_more(const tf_client_channel *channel)
+{
+    return channel->sub == TF_SUB_LIVE && limit_of(channel) >= channel->limit + TF_CLIENT_EVENT_BYTES / 4u;
+}
+
+tf_err tf_client_sub_more(tf_client_channel *channel)
+{
+    uint8_t bytes[TF_RESULT_SMALL_MAX];
+    tf_writer w;
+    tf_client *client = channel->client;
+    tf_args_more more = {limit_of(channel)};
+    tf_wr_init(&w, bytes, sizeof(bytes));
+    tf_args_more_write(&w, &more);
+    TF_ASSERT(tf_wr_ok(&w));
+    tf_delivery delivery = {.target = channel->subscription,
+                            .method = tf_slice_str("more"),
+                            .args = tf_slice_of(bytes, tf_wr_len(&w))};
+    tf_local none = TF_LOCAL_NONE;
+    tf_err err = tf_session_deliver(client->conn->session, client->hub->now, &delivery, &none);
+    if (err == TF_OK) {
+        channel->limit = more.limit;
+    }
+    return err;
+}
+
 tf_err tf_client_sub_request(tf_client_channel *channel)
 {
     uint8_t bytes[TF_RESULT_SMALL_MAX];
     tf_writer w;
-    tf_args_subscribe args = {.from = channel->from, .echo = channel->echo};
+    channel->received = 0;
+    channel->limit = limit_of(channel);
+    tf_args_subscribe args = {.from = channel->from, .echo = channel->echo, .limit = channel->limit};
     if (channel->next != 0) { /* it goes on where it was */
         args.from = (tf_from){TF_FROM_SEQ, channel->next};
         args.has_epoch = true;
@@ -138,7 +172,15 @@ tf_err tf_client_sub_answered(tf_client_channel *channel, const tf_session_event
     return err;
 }
 
-static tf_err queue_activity(tf_client_channel *channel, const tf_activity *activity)
+/* What came is within what the peer was told. */
+static bool take(tf_client_channel *channel, size_t bytes)
+{
+    bool fits = channel->received < channel->limit;
+    channel->received += bytes;
+    return fits;
+}
+
+static tf_err queue_activity(tf_client_channel *channel, const tf_activity *activity, size_t weight)
 {
     tf_note *note = tf_client_note(channel, TF_CLIENT_ACTIVITY,
                                    activity->id.len + activity->client_id.len + activity->body.len);
@@ -153,6 +195,8 @@ static tf_err queue_activity(tf_client_channel *channel, const tf_activity *acti
     note->event.id = tf_client_keep(&at, activity->id);
     note->event.client_id = tf_client_keep(&at, activity->client_id);
     note->event.body = tf_client_keep(&at, activity->body);
+    note->weight = weight;
+    channel->backlog += weight;
     tf_client_queue(channel->client, note);
     return TF_OK;
 }
@@ -166,15 +210,21 @@ tf_err tf_client_sub_activity(tf_client_channel *channel, tf_slice args)
     if (channel->sub != TF_SUB_LIVE) {
         return TF_OK; /* of a subscription that we have ended */
     }
+    if (!take(channel, args.len)) {
+        return TF_ERR_PEER_LIMIT;
+    }
     if (activity.epoch == channel->epoch && activity.seq < channel->next) {
         channel->client->stats.repeats++;
+        if (tf_client_sub_wants_more(channel)) {
+            tf_client_activate(channel);
+        }
         return TF_OK;
     }
     /* A hole that nobody announced: never passed on. A new session reads it again. */
     if (activity.epoch != channel->epoch || activity.seq != channel->next) {
         return TF_ERR_PEER_STATE;
     }
-    tf_err err = queue_activity(channel, &activity);
+    tf_err err = queue_activity(channel, &activity, args.len);
     if (err == TF_OK) {
         channel->next = activity.seq + 1;
         channel->client->stats.activities++;
@@ -191,6 +241,9 @@ tf_err tf_client_sub_gap(tf_client_channel *channel, tf_slice args)
     if (channel->sub != TF_SUB_LIVE) {
         return TF_OK;
     }
+    if (!take(channel, args.len)) {
+        return TF_ERR_PEER_LIMIT;
+    }
     if (gap.epoch != channel->epoch) {
         return TF_ERR_PEER_STATE;
     }
@@ -201,6 +254,8 @@ tf_err tf_client_sub_gap(tf_client_channel *channel, tf_slice args)
     if (note == NULL) {
         return TF_ERR_NOMEM;
     }
+    note->weight = args.len;
+    channel->backlog += args.len;
     announce(channel, note, gap.epoch, gap.next);
     channel->next = gap.next;
     return TF_OK;

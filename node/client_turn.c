@@ -80,6 +80,8 @@ static tf_step step(tf_client_channel *channel, tf_err *err)
         *err = request_open(channel);
     } else if (channel->sub == TF_SUB_WANTED) {
         *err = tf_client_sub_request(channel);
+    } else if (tf_client_sub_wants_more(channel)) {
+        *err = tf_client_sub_more(channel);
     } else if (is_close_due(channel)) {
         *err = request_close(channel);
     } else {

@@ -258,9 +258,6 @@ static bool take_messages(tf_hub *hub, tf_conn *conn)
     tf_err err = TF_OK;
     for (size_t i = 0; i < MESSAGES_PER_VISIT; i++) {
         tf_slice message = {NULL, 0};
-        if (conn->client != NULL && tf_client_is_full(conn->client)) {
-            return false; /* it wakes the conn when its events were pulled */
-        }
         if (!tf_link_next_message(conn->link, &message, &conn->via)) {
             return false;
         }

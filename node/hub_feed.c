@@ -1,5 +1,6 @@
 /* Subscriptions (S8, S10). Each is one position, `next`: all below is queued. While `next` is above the head it is live
- * and gets what is committed at once; else it lags and is fed from the store at its own pace. Nothing else is kept. */
+ * and gets what is committed at once; else it lags and is fed from the store at its own pace, as far as the subscriber
+ * said that it takes more. Nothing else is kept. */
 #include "node/hub_internal.h"
 
 #define FEED_TURN 16u /* messages for one subscription before the next one's turn */
@@ -42,10 +43,13 @@ static void set_live(tf_subscription *subscription)
     }
 }
 
+/* It lags, or waits until the subscriber takes more. */
 static void set_lagging(tf_subscription *subscription)
 {
     tf_list_remove(&subscription->in_channel);
-    if (!tf_list_has(&subscription->in_lagging)) {
+    if (subscription->sent >= subscription->limit) {
+        tf_list_remove(&subscription->in_lagging);
+    } else if (!tf_list_has(&subscription->in_lagging)) {
         tf_list_append(&subscription->conn->lagging, &subscription->in_lagging);
     }
     tf_hub_wake(subscription->conn);
@@ -71,6 +75,7 @@ static tf_err deliver_gap(tf_subscription *subscription, uint64_t next, const ch
     tf_err err = deliver(subscription, "gap", tf_slice_of(bytes, tf_wr_len(&w)));
     if (err == TF_OK) {
         subscription->next = next;
+        subscription->sent += tf_wr_len(&w);
     }
     return err;
 }
@@ -84,6 +89,7 @@ static tf_err deliver_activity(tf_subscription *subscription, uint64_t seq, tf_s
     }
     if (err == TF_OK) {
         subscription->next = seq + 1;
+        subscription->sent += args.len;
         subscription->conn->hub->stats.delivered++;
     }
     return err;
@@ -114,7 +120,7 @@ void tf_hub_fan_out(tf_hub *hub, const tf_pending *pending)
             subscription->next = pending->seq + 1;
             continue;
         }
-        if (!tf_hub_has_room(conn)) {
+        if (!tf_hub_has_room(conn) || subscription->sent >= subscription->limit) {
             set_lagging(subscription);
             continue;
         }
@@ -139,7 +145,12 @@ void tf_hub_fan_out(tf_hub *hub, const tf_pending *pending)
 
 /* -- from the store ------------------------------------------------------------------------------------------------ */
 
-typedef enum fed { FED_ONE, FED_LIVE, FED_LATER, FED_STOP } fed;
+typedef enum fed {
+    FED_ONE,
+    FED_OUT, /* it lags no more, or may not get more: it left the list */
+    FED_LATER,
+    FED_STOP
+} fed;
 
 static fed feed_one(tf_hub *hub, tf_subscription *subscription)
 {
@@ -148,7 +159,11 @@ static fed feed_one(tf_hub *hub, tf_subscription *subscription)
     tf_err err = TF_OK;
     if (subscription->next > channel->head) {
         set_live(subscription);
-        return FED_LIVE;
+        return FED_OUT;
+    }
+    if (subscription->sent >= subscription->limit) {
+        set_lagging(subscription);
+        return FED_OUT;
     }
     switch (hub->store.table->read(hub->store.ctx, channel->number, subscription->next, &stored)) {
     case TF_STORE_LATER:
@@ -199,7 +214,7 @@ bool tf_hub_feed(tf_hub *hub, tf_conn *conn, size_t budget)
         if (result == FED_STOP) {
             return true;
         }
-        if (result == FED_LIVE) {
+        if (result == FED_OUT) {
             waiting = 0;
             continue;
         }
@@ -290,7 +305,8 @@ static tf_subscription *make(const tf_call *call, const tf_args_subscribe *args,
                                       .channel = call->channel,
                                       .sink = call->event->refs[0].local,
                                       .next = next,
-                                      .echo = args->echo};
+                                      .echo = args->echo,
+                                      .limit = args->limit};
     if (tf_map_put(&hub->objects, subscription->object.local, (uintptr_t)subscription) != TF_OK) {
         tf_free(hub->config.mem, subscription, sizeof(*subscription));
         return NULL;
@@ -322,6 +338,22 @@ static tf_err answer(const tf_call *call, tf_subscription *subscription, const t
         set_live(subscription);
     } else {
         set_lagging(subscription);
+    }
+    return TF_OK;
+}
+
+tf_err tf_hub_subscription_call(const tf_call *call, tf_subscription *subscription)
+{
+    tf_args_more more;
+    if (!tf_slice_eq(call->event->method, tf_slice_str("more")) || subscription->conn != call->conn ||
+        call->event->result != TF_LOCAL_NONE || tf_args_more_read(call->event->args, &more) != TF_OK) {
+        return tf_hub_refuse(call->conn, call->event->result, (tf_slice){NULL, 0}, TF_REFUSAL_BAD_REQUEST);
+    }
+    if (more.limit > subscription->limit) {
+        subscription->limit = more.limit;
+        if (!tf_list_has(&subscription->in_channel)) {
+            set_lagging(subscription);
+        }
     }
     return TF_OK;
 }

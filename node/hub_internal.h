@@ -90,6 +90,8 @@ typedef struct tf_subscription {
     tf_local sink;
     uint64_t next; /* all below are queued */
     bool echo;
+    uint64_t sent;  /* bytes of activities */
+    uint64_t limit; /* that it may be sent; at the limit it is in neither list */
     tf_list_node in_conn;    /* conn->subscriptions */
     tf_list_node in_channel; /* channel->live, while next is above the head */
     tf_list_node in_lagging; /* conn->lagging, else */
@@ -259,6 +261,8 @@ void tf_hub_refuse_pending(tf_hub *hub, tf_pending *pending, tf_refusal refusal)
 
 /* -- hub_feed.c -- */
 TF_MUST_CHECK tf_err tf_hub_subscribe(const tf_call *call, const tf_args_subscribe *args);
+/* The subscriber takes more. */
+TF_MUST_CHECK tf_err tf_hub_subscription_call(const tf_call *call, tf_subscription *subscription);
 void tf_hub_subscription_end(tf_hub *hub, tf_subscription *subscription);
 void tf_hub_subscriptions_clear(tf_conn *conn);
 /* A committed message: to its live subscribers. */

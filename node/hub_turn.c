@@ -56,7 +56,7 @@ static tf_err on_deliver(tf_hub *hub, tf_conn *conn, const tf_session_event *eve
         case TF_OBJECT_SINK:
             return tf_client_delivered(&call, object);
         case TF_OBJECT_SUBSCRIPTION:
-            break; /* has no methods: it is there to be dropped */
+            return tf_hub_subscription_call(&call, (tf_subscription *)object);
         }
     }
     return tf_hub_refuse(conn, event->result, (tf_slice){NULL, 0}, TF_REFUSAL_BAD_REQUEST);

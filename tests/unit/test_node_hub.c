@@ -1,0 +1,678 @@
+/* node/hub: opening, sends and their refusals, resends, the window and its order guard (S1 to S9). */
+#include "tests/support/check_main.h"
+#include "tests/unit/hub_world.h"
+
+typedef struct setup {
+    world w;
+    world_node *node;
+    raw_peer *raw;
+} setup;
+
+static void begin_with(setup *s, const tf_hub_config *config)
+{
+    world_init(&s->w, 1);
+    s->node = world_add(&s->w, true, config);
+    s->raw = raw_new(&s->w, s->node, 11);
+    raw_open(s->raw, "room");
+}
+
+static void begin(setup *s)
+{
+    begin_with(s, NULL);
+}
+
+static void end(setup *s)
+{
+    world_free(&s->w);
+    free(s->raw);
+}
+
+/* -- S1, S9: one send ---------------------------------------------------------------------------------------------- */
+
+START_TEST(hub_send_is_acked_with_id_seq_and_timestamp)
+{
+    setup s;
+    begin(&s);
+    tf_local first = raw_send(s.raw, "a", "one");
+    tf_local second = raw_send(s.raw, "b", "two");
+    raw_settle(s.raw);
+    tf_result_ack ack = raw_ack(s.raw, first);
+    tf_stored stored = store_read(s.node, "room", 1);
+    ck_assert_uint_eq(ack.seq, 1);
+    ck_assert(!ack.duplicate);
+    ck_assert_uint_eq(ack.timestamp_ms, 1700000000000);
+    ck_assert(tf_slice_eq(ack.id, stored.id));
+    ck_assert(tf_slice_eq(ack.client_id, tf_slice_str("a")));
+    ck_assert_uint_eq(raw_ack(s.raw, second).seq, 2);
+    ck_assert(tf_slice_eq(stored.body, tf_slice_str("one")));
+    ck_assert_uint_eq(stored.instance, 11);
+    end(&s);
+}
+END_TEST
+
+START_TEST(hub_clock_that_goes_back_leaves_timestamps_in_order)
+{
+    setup s;
+    begin(&s);
+    tf_local first = raw_send(s.raw, "a", "one");
+    raw_settle(s.raw);
+    s.w.wall_ms -= 5000;
+    tf_local second = raw_send(s.raw, "b", "two");
+    raw_settle(s.raw);
+    ck_assert_uint_eq(raw_ack(s.raw, second).timestamp_ms, raw_ack(s.raw, first).timestamp_ms);
+    end(&s);
+}
+END_TEST
+
+typedef struct refusal_row {
+    const char *client_id;
+    size_t body_len;
+    const char *code; /* NULL: acked */
+} refusal_row;
+
+START_TEST(hub_send_that_breaks_a_rule_is_refused_with_its_code)
+{
+    static uint8_t body[TF_BODY_MAX + 1];
+    static char long_id[TF_CLIENT_ID_MAX + 2];
+    memset(long_id, 'x', TF_CLIENT_ID_MAX + 1);
+    const char *longest = long_id + 1;
+    const refusal_row rows[] = {
+        {"ok", 0, NULL},
+        {"ok2", TF_BODY_MAX - 1, NULL},
+        {"ok3", TF_BODY_MAX, NULL},
+        {"large", TF_BODY_MAX + 1, "message_too_large"},
+        {longest, 1, NULL},
+        {long_id, 1, "bad_request"},
+        {"", 1, "bad_request"},
+        {"a b", 1, "bad_request"},
+        {"a/b", 1, "bad_request"},
+        {"a\n", 1, "bad_request"},
+        {"\xc3\xa4", 1, "bad_request"},
+        {"AZaz09._:~-", 1, NULL},
+        {"ok", 1, "client_id_conflict"},
+    };
+    setup s;
+    begin(&s);
+    uint64_t stored = 0;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        tf_local promise = raw_send_origin(s.raw, rows[i].client_id, tf_slice_of(body, rows[i].body_len), NULL);
+        raw_settle(s.raw);
+        stored += rows[i].code == NULL ? 1 : 0;
+        ck_assert_msg(strcmp(raw_outcome(s.raw, promise), rows[i].code == NULL ? "acked" : rows[i].code) == 0,
+                      "row %zu: %s", i, raw_outcome(s.raw, promise));
+        ck_assert_uint_eq(store_head(s.node, "room"), stored);
+    }
+    end(&s);
+}
+END_TEST
+
+START_TEST(hub_refusal_names_client_id_and_says_whether_to_retry)
+{
+    setup s;
+    tf_result_refusal refusal;
+    begin(&s);
+    s.node->stub.refuse = TF_REFUSAL_STORE_FULL;
+    tf_local promise = raw_send(s.raw, "full-1", "x");
+    raw_settle(s.raw);
+    ck_assert_int_eq(tf_result_refusal_read(raw_data(raw_find(s.raw, promise)), &refusal), TF_OK);
+    ck_assert(tf_slice_eq(refusal.client_id, tf_slice_str("full-1")));
+    ck_assert(tf_slice_eq(refusal.code, tf_slice_str("store_full")));
+    ck_assert(refusal.retryable);
+    ck_assert_uint_gt(refusal.retry_after_ms, 0);
+    ck_assert_uint_gt(refusal.message.len, 0);
+    end(&s);
+}
+END_TEST
+
+typedef struct call_row {
+    const char *method;
+    const char *args; /* hex */
+    bool on_root;
+    bool with_ref;
+} call_row;
+
+START_TEST(hub_malformed_request_is_a_bad_request_and_nothing_else)
+{
+    static const call_row rows[] = {
+        {"nothing", "80", true, false},
+        {"send", "80", true, false},
+        {"open", "80", true, false},
+        {"open", "c0", true, false},
+        {"open", "", true, false},
+        {"open", "81 a7 6368616e6e656c a1 20", true, false},            /* a blank in the name */
+        {"open", "81 a7 6368616e6e656c a0", true, false},               /* no name */
+        {"open", "81 a7 6368616e6e656c 05", true, false},               /* no str */
+        {"open", "82 a7 6368616e6e656c a1 61 a1 78 01", true, false},   /* an unknown key */
+        {"open", "82 a7 6368616e6e656c a1 61 a7 6368616e6e656c a1 61", true, false},
+        {"open", "81 a7 6368616e6e656c a1 61 00", true, false},         /* something behind it */
+        {"open", "81 a7 6368616e6e656c a1 61", true, true},             /* a ref that nobody asked for */
+        {"send", "80", false, false},
+        {"send", "82 a9 636c69656e745f6964 a1 61 a4 626f6479 a1 61", false, false}, /* body is no bin */
+        {"subscribe", "81 a4 66726f6d a3 6e6577", false, false},        /* no sink */
+        {"subscribe", "81 a4 66726f6d 00", false, true},                /* seq 0 */
+        {"subscribe", "81 a4 66726f6d a3 6f6c64", false, true},         /* "old" */
+        {"subscribe", "80", false, true},
+        {"read", "82 a4 66726f6d 00 a2 746f 01", false, false},
+        {"read", "82 a4 66726f6d 02 a2 746f 01", false, false},
+        {"close", "81 a1 78 01", false, false},
+        {"no_such_method", "80", false, false},
+    };
+    setup s;
+    uint8_t bytes[64];
+    begin(&s);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        size_t len = tf_test_unhex(rows[i].args, bytes, sizeof(bytes));
+        tf_local target = rows[i].on_root ? tf_session_peer_root(s.raw->end->conn->session) : s.raw->channel;
+        tf_local ref = rows[i].with_ref ? tf_local_next(&s.raw->end->ids) : TF_LOCAL_NONE;
+        uint8_t *exact = tf_test_exact(tf_slice_of(bytes, len));
+        tf_local promise = raw_call(s.raw, target, rows[i].method, tf_slice_of(exact, len), ref);
+        free(exact);
+        raw_settle(s.raw);
+        ck_assert_msg(strcmp(raw_outcome(s.raw, promise), "bad_request") == 0, "row %zu: %s", i,
+                      raw_outcome(s.raw, promise));
+    }
+    ck_assert_uint_eq(s.node->failures, 0);
+    end(&s);
+}
+END_TEST
+
+/* -- S2, S3: keys and resends -------------------------------------------------------------------------------------- */
+
+START_TEST(hub_resend_of_an_acked_send_is_acked_again_as_duplicate)
+{
+    setup s;
+    begin(&s);
+    tf_local first = raw_send(s.raw, "a", "one");
+    raw_settle(s.raw);
+    s.w.wall_ms += 99;
+    tf_local again = raw_send(s.raw, "a", "one");
+    raw_settle(s.raw);
+    ck_assert(raw_ack(s.raw, again).duplicate);
+    ck_assert_uint_eq(raw_ack(s.raw, again).seq, 1);
+    ck_assert_uint_eq(raw_ack(s.raw, again).timestamp_ms, raw_ack(s.raw, first).timestamp_ms);
+    ck_assert(tf_slice_eq(raw_ack(s.raw, again).id, raw_ack(s.raw, first).id));
+    ck_assert_uint_eq(store_head(s.node, "room"), 1);
+    end(&s);
+}
+END_TEST
+
+START_TEST(hub_resend_while_its_original_is_committed_waits_for_it)
+{
+    setup s;
+    begin(&s);
+    s.node->stub.hold = true;
+    tf_local first = raw_send(s.raw, "a", "one");
+    tf_local again = raw_send(s.raw, "a", "one");
+    tf_local third = raw_send(s.raw, "a", "one");
+    tf_local other = raw_send(s.raw, "a", "two");
+    raw_settle(s.raw);
+    ck_assert_str_eq(raw_outcome(s.raw, first), "waiting");
+    ck_assert_str_eq(raw_outcome(s.raw, again), "waiting");
+    ck_assert_str_eq(raw_outcome(s.raw, third), "too_many_in_flight"); /* one waiter per connection */
+    ck_assert_str_eq(raw_outcome(s.raw, other), "client_id_conflict");
+    ck_assert(stub_release(&s.node->stub));
+    raw_settle(s.raw);
+    ck_assert(!raw_ack(s.raw, first).duplicate);
+    ck_assert(raw_ack(s.raw, again).duplicate);
+    ck_assert_uint_eq(raw_ack(s.raw, again).seq, 1);
+    ck_assert_uint_eq(store_head(s.node, "room"), 1);
+    /* The refused resend raised no guard. */
+    s.node->stub.hold = false;
+    tf_local next = raw_send(s.raw, "b", "new");
+    raw_settle(s.raw);
+    ck_assert_str_eq(raw_outcome(s.raw, next), "acked");
+    end(&s);
+}
+END_TEST
+
+START_TEST(hub_resend_on_another_connection_gets_the_same_ack)
+{
+    setup s;
+    begin(&s);
+    s.node->stub.hold = true;
+    (void)raw_send(s.raw, "a", "one");
+    raw_settle(s.raw);
+    world_disconnect(&s.w, raw_pair(s.raw)); /* the session is lost while the send is being committed (P1) */
+    raw_peer *next = raw_new(&s.w, s.node, 11);
+    raw_open(next, "room");
+    tf_local again = raw_send(next, "a", "one");
+    tf_local conflict = raw_send(next, "a", "other");
+    raw_settle(next);
+    ck_assert_str_eq(raw_outcome(next, again), "waiting");
+    ck_assert_str_eq(raw_outcome(next, conflict), "client_id_conflict");
+    s.node->stub.hold = false;
+    ck_assert(stub_release(&s.node->stub));
+    raw_settle(next);
+    ck_assert(raw_ack(next, again).duplicate);
+    ck_assert_uint_eq(raw_ack(next, again).seq, 1);
+    tf_local later = raw_send(next, "a", "one");
+    raw_settle(next);
+    ck_assert(raw_ack(next, later).duplicate);
+    ck_assert_uint_eq(store_head(s.node, "room"), 1);
+    world_free(&s.w);
+    free(next);
+    free(s.raw);
+}
+END_TEST
+
+START_TEST(hub_same_client_id_of_another_channel_or_origin_is_another_send)
+{
+    setup s;
+    world_init(&s.w, 2);
+    s.w.relay = true;
+    s.node = world_add(&s.w, true, NULL);
+    s.raw = raw_new(&s.w, s.node, 11);
+    const tf_who origins[] = {{world_id(50), 1}, {world_id(51), 1}};
+    static const char *const channels[] = {"a", "a:b"}; /* no concatenation: (a, b:c) is not (a:b, c) */
+    static const char *const ids[] = {"b:c", "c"};
+    for (size_t i = 0; i < 2; i++) {
+        raw_open(s.raw, channels[i]);
+        for (size_t k = 0; k < 4; k++) {
+            tf_local promise = raw_send_origin(s.raw, ids[k % 2], tf_slice_str("x"), &origins[k / 2]);
+            raw_settle(s.raw);
+            ck_assert(!raw_ack(s.raw, promise).duplicate);
+            ck_assert_uint_eq(raw_ack(s.raw, promise).seq, k + 1);
+        }
+    }
+    /* Another instance of the same node: the key is the node's. */
+    const tf_who restarted = {world_id(50), 2};
+    tf_local promise = raw_send_origin(s.raw, "c", tf_slice_str("x"), &restarted);
+    raw_settle(s.raw);
+    ck_assert(raw_ack(s.raw, promise).duplicate);
+    end(&s);
+}
+END_TEST
+
+START_TEST(hub_origin_stated_without_the_relay_right_is_not_believed)
+{
+    setup s;
+    begin(&s);
+    const tf_who somebody = {world_id(50), 1};
+    tf_local promise = raw_send_origin(s.raw, "a", tf_slice_str("x"), &somebody);
+    raw_settle(s.raw);
+    ck_assert_str_eq(raw_outcome(s.raw, promise), "acked");
+    tf_stored stored = store_read(s.node, "room", 1);
+    tf_node_id raw_id = world_id(99);
+    ck_assert(tf_node_id_eq(&stored.origin, &raw_id));
+    ck_assert_uint_eq(stored.instance, 11);
+    end(&s);
+}
+END_TEST
+
+START_TEST(hub_closed_channel_refuses_new_sends_and_acks_resends)
+{
+    setup s;
+    static const uint8_t empty_map[] = {0x80};
+    begin(&s);
+    tf_local first = raw_send(s.raw, "a", "one");
+    raw_settle(s.raw);
+    s.node->stub.hold = true;
+    tf_local before = raw_send(s.raw, "b", "before");
+    tf_local close = raw_call(s.raw, s.raw->channel, "close", tf_slice_of(empty_map, 1), TF_LOCAL_NONE);
+    tf_local close_too = raw_call(s.raw, s.raw->channel, "close", tf_slice_of(empty_map, 1), TF_LOCAL_NONE);
+    tf_local behind = raw_send(s.raw, "c", "behind");
+    raw_settle(s.raw);
+    s.node->stub.hold = false;
+    ck_assert(stub_release(&s.node->stub));
+    raw_settle(s.raw);
+    tf_local again = raw_send(s.raw, "a", "one");
+    tf_local after = raw_send(s.raw, "d", "after");
+    raw_settle(s.raw);
+    ck_assert_str_eq(raw_outcome(s.raw, first), "acked");
+    ck_assert_uint_eq(raw_ack(s.raw, before).seq, 2);
+    ck_assert_str_eq(raw_outcome(s.raw, close), "acked");
+    ck_assert_str_eq(raw_outcome(s.raw, close_too), "acked");
+    ck_assert_str_eq(raw_outcome(s.raw, behind), "channel_closed");
+    ck_assert_str_eq(raw_outcome(s.raw, after), "channel_closed");
+    ck_assert(raw_ack(s.raw, again).duplicate);
+    ck_assert_uint_eq(store_head(s.node, "room"), 2);
+    end(&s);
+}
+END_TEST
+
+/* -- S7: window and order guard ------------------------------------------------------------------------------------ */
+
+START_TEST(hub_sends_beyond_the_window_are_refused_and_come_back_in_order)
+{
+    setup s;
+    tf_local promises[64];
+    begin(&s);
+    s.node->stub.hold = true;
+    for (unsigned i = 0; i < 64; i++) {
+        promises[i] = raw_send_numbered(s.raw, i + 1);
+    }
+    raw_settle(s.raw);
+    for (unsigned i = 32; i < 64; i++) {
+        ck_assert_str_eq(raw_outcome(s.raw, promises[i]), "too_many_in_flight");
+    }
+    while (stub_release(&s.node->stub)) { /* two groups: the second gathered behind the first */
+        raw_settle(s.raw);
+    }
+    for (unsigned i = 0; i < 32; i++) {
+        ck_assert_uint_eq(raw_ack(s.raw, promises[i]).seq, i + 1);
+    }
+    s.node->stub.hold = false;
+    for (unsigned i = 32; i < 64; i++) {
+        promises[i] = raw_send_numbered(s.raw, i + 1);
+    }
+    raw_settle(s.raw);
+    for (unsigned i = 32; i < 64; i++) {
+        ck_assert_uint_eq(raw_ack(s.raw, promises[i]).seq, i + 1);
+    }
+    ck_assert(store_holds(s.node, "room", 1, 64));
+    end(&s);
+}
+END_TEST
+
+START_TEST(hub_order_guard_refuses_what_would_pass_a_refused_send)
+{
+    setup s;
+    tf_hub_config config = {.max_in_flight = 2};
+    begin_with(&s, &config);
+    s.node->stub.hold = true;
+    for (unsigned i = 1; i <= 4; i++) {
+        (void)raw_send_numbered(s.raw, i);
+    }
+    world_settle(&s.w); /* the raw peer processes nothing: no session ack covers the refusals */
+    s.node->stub.hold = false;
+    ck_assert(stub_release(&s.node->stub));
+    world_settle(&s.w);
+    tf_local fifth = raw_send_numbered(s.raw, 5);
+    tf_local fourth = raw_send_numbered(s.raw, 4);
+    tf_local third = raw_send_numbered(s.raw, 3);
+    tf_local fourth_again = raw_send_numbered(s.raw, 4);
+    raw_settle(s.raw);
+    ck_assert_str_eq(raw_outcome(s.raw, fifth), "too_many_in_flight"); /* the code that raised the guard */
+    ck_assert_str_eq(raw_outcome(s.raw, fourth), "too_many_in_flight");
+    ck_assert_uint_eq(raw_ack(s.raw, third).seq, 3);
+    ck_assert_uint_eq(raw_ack(s.raw, fourth_again).seq, 4);
+    fifth = raw_send_numbered(s.raw, 5);
+    raw_settle(s.raw);
+    ck_assert(store_holds(s.node, "room", 1, 5));
+    end(&s);
+}
+END_TEST
+
+START_TEST(hub_send_whose_session_ack_covers_every_refusal_is_accepted)
+{
+    setup s;
+    tf_hub_config config = {.max_in_flight = 1};
+    begin_with(&s, &config);
+    s.node->stub.hold = true;
+    (void)raw_send_numbered(s.raw, 1);
+    (void)raw_send_numbered(s.raw, 2);
+    (void)raw_send_numbered(s.raw, 3);
+    raw_settle(s.raw); /* takes the refusals: what is sent from now on acks them */
+    s.node->stub.hold = false;
+    ck_assert(stub_release(&s.node->stub));
+    raw_settle(s.raw);
+    tf_local fourth = raw_send_numbered(s.raw, 4); /* its client knew of 2 and 3, and chose */
+    raw_settle(s.raw);
+    ck_assert_uint_eq(raw_ack(s.raw, fourth).seq, 2);
+    tf_local second = raw_send_numbered(s.raw, 2);
+    raw_settle(s.raw);
+    ck_assert_uint_eq(raw_ack(s.raw, second).seq, 3); /* the guard is gone */
+    end(&s);
+}
+END_TEST
+
+START_TEST(hub_group_that_the_store_refuses_leaves_no_hole_and_keeps_the_order)
+{
+    setup s;
+    tf_local promises[6];
+    begin(&s);
+    (void)raw_send_numbered(s.raw, 1);
+    raw_settle(s.raw);
+    s.node->stub.hold = true;
+    promises[0] = raw_send_numbered(s.raw, 2);
+    raw_settle(s.raw); /* the group of 2 is with the store ... */
+    for (unsigned i = 1; i < 4; i++) {
+        promises[i] = raw_send_numbered(s.raw, i + 2); /* ... and 3, 4, 5 gather behind it (S6) */
+    }
+    world_settle(&s.w);
+    s.node->stub.refuse = TF_REFUSAL_STORE_FULL;
+    ck_assert(stub_release(&s.node->stub));
+    world_settle(&s.w);
+    s.node->stub.refuse = TF_REFUSAL_NONE;
+    s.node->stub.hold = false;
+    tf_local sixth = raw_send_numbered(s.raw, 6);
+    tf_local back[4];
+    for (unsigned i = 0; i < 4; i++) {
+        back[i] = raw_send_numbered(s.raw, i + 2);
+    }
+    raw_settle(s.raw);
+    for (unsigned i = 0; i < 4; i++) {
+        ck_assert_str_eq(raw_outcome(s.raw, promises[i]), "store_full");
+        ck_assert_uint_eq(raw_ack(s.raw, back[i]).seq, i + 2);
+    }
+    ck_assert_str_eq(raw_outcome(s.raw, sixth), "store_full");
+    (void)raw_send_numbered(s.raw, 6);
+    raw_settle(s.raw);
+    ck_assert(store_holds(s.node, "room", 1, 6));
+    end(&s);
+}
+END_TEST
+
+START_TEST(hub_refused_group_of_a_lost_session_lets_nothing_pass)
+{
+    setup s;
+    begin(&s);
+    s.node->stub.hold = true;
+    (void)raw_send_numbered(s.raw, 1);
+    raw_settle(s.raw);
+    (void)raw_send_numbered(s.raw, 2);
+    raw_settle(s.raw);
+    world_disconnect(&s.w, raw_pair(s.raw)); /* nobody hears that 1 was refused */
+    s.node->stub.refuse = TF_REFUSAL_UNAVAILABLE;
+    ck_assert(stub_release(&s.node->stub));
+    s.node->stub.refuse = TF_REFUSAL_NONE;
+    s.node->stub.hold = false;
+    world_settle(&s.w);
+    ck_assert_uint_eq(store_head(s.node, "room"), 0); /* 2 did not pass */
+    raw_peer *next = raw_new(&s.w, s.node, 11);
+    raw_open(next, "room");
+    (void)raw_send_numbered(next, 1);
+    (void)raw_send_numbered(next, 2);
+    raw_settle(next);
+    ck_assert(store_holds(s.node, "room", 1, 2));
+    world_free(&s.w);
+    free(next);
+    free(s.raw);
+}
+END_TEST
+
+START_TEST(hub_window_is_per_origin_behind_a_relay)
+{
+    setup s;
+    tf_hub_config config = {.max_in_flight = 2};
+    tf_local promises[6];
+    world_init(&s.w, 3);
+    s.w.relay = true;
+    s.node = world_add(&s.w, true, &config);
+    s.raw = raw_new(&s.w, s.node, 11);
+    raw_open(s.raw, "room");
+    s.node->stub.hold = true;
+    for (unsigned i = 0; i < 6; i++) {
+        char id[8];
+        const tf_who origin = {world_id(50), i / 3}; /* two instances: two windows */
+        (void)snprintf(id, sizeof(id), "c-%u", i);
+        promises[i] = raw_send_origin(s.raw, id, tf_slice_str(id), &origin);
+    }
+    raw_settle(s.raw);
+    s.node->stub.hold = false;
+    while (stub_release(&s.node->stub)) {
+        raw_settle(s.raw);
+    }
+    raw_settle(s.raw);
+    for (unsigned i = 0; i < 6; i++) {
+        ck_assert_str_eq(raw_outcome(s.raw, promises[i]), i % 3 == 2 ? "too_many_in_flight" : "acked");
+    }
+    end(&s);
+}
+END_TEST
+
+START_TEST(hub_bodies_that_wait_for_their_commit_are_bounded)
+{
+    setup s;
+    static uint8_t body[400];
+    tf_hub_config config = {.max_message = 4096, .commit_bytes_per_peer = 1000};
+    tf_local promises[3];
+    begin_with(&s, &config);
+    s.node->stub.hold = true;
+    for (unsigned i = 0; i < 3; i++) {
+        char id[8];
+        (void)snprintf(id, sizeof(id), "c-%u", i);
+        promises[i] = raw_send_origin(s.raw, id, tf_slice_of(body, sizeof(body)), NULL);
+    }
+    raw_settle(s.raw);
+    ck_assert_str_eq(raw_outcome(s.raw, promises[1]), "waiting");
+    ck_assert_str_eq(raw_outcome(s.raw, promises[2]), "overloaded");
+    end(&s);
+}
+END_TEST
+
+START_TEST(hub_draining_refuses_new_sends_and_finishes_the_old_ones)
+{
+    setup s;
+    begin(&s);
+    s.node->stub.hold = true;
+    tf_local first = raw_send(s.raw, "a", "one");
+    raw_settle(s.raw);
+    tf_hub_drain(s.node->hub);
+    tf_local second = raw_send(s.raw, "b", "two");
+    tf_local again = raw_send(s.raw, "a", "one");
+    raw_settle(s.raw);
+    ck_assert(!tf_hub_is_drained(s.node->hub));
+    ck_assert_str_eq(raw_outcome(s.raw, second), "draining");
+    ck_assert(stub_release(&s.node->stub));
+    raw_settle(s.raw);
+    ck_assert(tf_hub_is_drained(s.node->hub));
+    ck_assert_str_eq(raw_outcome(s.raw, first), "acked");
+    ck_assert(raw_ack(s.raw, again).duplicate);
+    end(&s);
+}
+END_TEST
+
+/* -- opening ------------------------------------------------------------------------------------------------------- */
+
+static const char *open_outcome(setup *s, const char *name)
+{
+    uint8_t bytes[256];
+    tf_writer w;
+    tf_wr_init(&w, bytes, sizeof(bytes));
+    tf_args_open_write(&w, &(tf_args_open){tf_slice_str(name)});
+    tf_local promise = raw_call(s->raw, tf_session_peer_root(s->raw->end->conn->session), "open",
+                                tf_slice_of(bytes, tf_wr_len(&w)), TF_LOCAL_NONE);
+    raw_settle(s->raw);
+    return raw_outcome(s->raw, promise);
+}
+
+START_TEST(hub_open_obeys_its_limits_and_lets_channels_go)
+{
+    setup s;
+    tf_hub_config config = {.channels_per_peer = 3};
+    tf_hub_stats stats;
+    begin_with(&s, &config);
+    ck_assert_str_eq(open_outcome(&s, "a"), "acked");
+    ck_assert_str_eq(open_outcome(&s, "a"), "acked"); /* the same again costs nothing */
+    ck_assert_str_eq(open_outcome(&s, "b"), "acked");
+    ck_assert_str_eq(open_outcome(&s, "c"), "overloaded");
+    tf_hub_get_stats(s.node->hub, &stats);
+    ck_assert_uint_eq(stats.channels, 3);
+    tf_session_release(s.raw->end->conn->session, s.w.now, s.raw->channel); /* drops "room" */
+    raw_settle(s.raw);
+    ck_assert_str_eq(open_outcome(&s, "c"), "acked");
+    tf_hub_get_stats(s.node->hub, &stats);
+    ck_assert_uint_eq(stats.channels, 3);
+    world_disconnect(&s.w, raw_pair(s.raw));
+    tf_hub_get_stats(s.node->hub, &stats);
+    ck_assert_uint_eq(stats.channels, 0);
+    end(&s);
+}
+END_TEST
+
+START_TEST(hub_open_of_an_unknown_channel_is_refused_where_only_known_ones_are)
+{
+    setup s;
+    tf_hub_config config = {.known_channels_only = true};
+    world_init(&s.w, 4);
+    s.node = world_add(&s.w, true, &config);
+    s.raw = raw_new(&s.w, s.node, 11);
+    ck_assert_str_eq(open_outcome(&s, "a"), "channel_not_found");
+    end(&s);
+    world_init(&s.w, 5);
+    s.node = world_add(&s.w, false, NULL); /* a client: serves nothing */
+    s.raw = raw_new(&s.w, s.node, 11);
+    ck_assert_str_eq(open_outcome(&s, "a"), "channel_not_found");
+    end(&s);
+}
+END_TEST
+
+START_TEST(hub_open_that_the_store_refuses_is_refused_to_all_who_wait)
+{
+    setup s;
+    begin(&s);
+    s.node->stub.refuse = TF_REFUSAL_STORE_FULL;
+    ck_assert_str_eq(open_outcome(&s, "new"), "store_full");
+    s.node->stub.refuse = TF_REFUSAL_NONE;
+    ck_assert_str_eq(open_outcome(&s, "new"), "acked");
+    end(&s);
+}
+END_TEST
+
+/* -- bad peers ----------------------------------------------------------------------------------------------------- */
+
+START_TEST(hub_malformed_message_ends_that_connection_and_no_other)
+{
+    setup s;
+    begin(&s);
+    raw_peer *bad = raw_new(&s.w, s.node, 12);
+    static const uint8_t junk[] = {0x94, 0x01, 0xc1};
+    ck_assert_int_eq(tf_link_send(bad->end->conn->link, s.w.now, tf_slice_of(junk, sizeof(junk))), TF_OK);
+    world_settle(&s.w);
+    ck_assert_uint_eq(s.node->failures, 1);
+    ck_assert_int_eq(s.node->last_failure, TF_ERR_PEER_SYNTAX);
+    tf_link_event event;
+    bool closed = false;
+    while (tf_link_next_event(bad->end->conn->link, &event)) {
+        closed = closed || (event.type == TF_LINK_EVENT_CLOSED && event.code == TF_CLOSE_MALFORMED);
+    }
+    ck_assert(closed);
+    tf_local promise = raw_send(s.raw, "a", "still here");
+    raw_settle(s.raw);
+    ck_assert_str_eq(raw_outcome(s.raw, promise), "acked");
+    end(&s);
+    free(bad);
+}
+END_TEST
+
+int main(void)
+{
+    const TTest *const tests[] = {
+        hub_send_is_acked_with_id_seq_and_timestamp,
+        hub_clock_that_goes_back_leaves_timestamps_in_order,
+        hub_send_that_breaks_a_rule_is_refused_with_its_code,
+        hub_refusal_names_client_id_and_says_whether_to_retry,
+        hub_malformed_request_is_a_bad_request_and_nothing_else,
+        hub_resend_of_an_acked_send_is_acked_again_as_duplicate,
+        hub_resend_while_its_original_is_committed_waits_for_it,
+        hub_resend_on_another_connection_gets_the_same_ack,
+        hub_same_client_id_of_another_channel_or_origin_is_another_send,
+        hub_origin_stated_without_the_relay_right_is_not_believed,
+        hub_closed_channel_refuses_new_sends_and_acks_resends,
+        hub_sends_beyond_the_window_are_refused_and_come_back_in_order,
+        hub_order_guard_refuses_what_would_pass_a_refused_send,
+        hub_send_whose_session_ack_covers_every_refusal_is_accepted,
+        hub_group_that_the_store_refuses_leaves_no_hole_and_keeps_the_order,
+        hub_refused_group_of_a_lost_session_lets_nothing_pass,
+        hub_window_is_per_origin_behind_a_relay,
+        hub_bodies_that_wait_for_their_commit_are_bounded,
+        hub_draining_refuses_new_sends_and_finishes_the_old_ones,
+        hub_open_obeys_its_limits_and_lets_channels_go,
+        hub_open_of_an_unknown_channel_is_refused_where_only_known_ones_are,
+        hub_open_that_the_store_refuses_is_refused_to_all_who_wait,
+        hub_malformed_message_ends_that_connection_and_no_other,
+        NULL,
+    };
+    return tf_test_run("node/hub", tests);
+}
