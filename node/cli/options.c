@@ -228,8 +228,18 @@ bool tf_value_count(const tf_options *o, const char *name, uint64_t low, uint64_
 
 bool tf_value_duration(const tf_options *o, const char *name, tf_time *out)
 {
-    if (tf_duration_parse(out, tf_slice_str(o->value)) != TF_OK || *out == 0) {
-        (void)tf_usage(o->command, "%s: '%s' is not a duration; such as 500ms, 10s, 5m or 1h", name, o->value);
+    char *end = NULL;
+    errno = 0;
+    unsigned long long seconds = strtoull(o->value, &end, 10);
+    bool plain = o->value[0] >= '0' && o->value[0] <= '9' && *end == '\0' && errno == 0 && seconds < 1000000000;
+    tf_err err = TF_OK;
+    if (plain) {
+        *out = seconds * TF_SECOND; /* as with -W */
+    } else {
+        err = tf_duration_parse(out, tf_slice_str(o->value));
+    }
+    if (err != TF_OK || *out == 0) {
+        (void)tf_usage(o->command, "%s: '%s' is not a duration above 0; such as 500ms, 10s (or 10), 5m or 1h", name, o->value);
         return false;
     }
     return true;
