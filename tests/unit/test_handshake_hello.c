@@ -462,6 +462,22 @@ START_TEST(hello_damaged_bytes_are_an_error_or_within_bounds)
 }
 END_TEST
 
+START_TEST(hello_text_with_a_nul_is_refused)
+{
+    uint8_t buf[2048];
+    size_t len = 0;
+    tf_hello hello = full_hello();
+    tf_hello back;
+    ck_assert_int_eq(tf_hello_encode(&hello, buf, sizeof(buf), &len), TF_OK);
+    uint8_t *fold = memmem(buf, len, "fold", 4);
+    ck_assert_ptr_nonnull(fold);
+    fold[1] = 0;
+    ck_assert_int_eq(decode_exact(&back, buf, len), TF_ERR_PEER_SYNTAX);
+    fold[1] = 'o';
+    ck_assert_int_eq(decode_exact(&back, buf, len), TF_OK);
+}
+END_TEST
+
 START_TEST(hello_claimed_sizes_take_no_memory)
 {
     static const char *const rows[] = {
@@ -498,6 +514,7 @@ int main(void)
         hello_number_of_keys_is_bounded,
         hello_cut_or_longer_bytes_are_refused,
         hello_damaged_bytes_are_an_error_or_within_bounds,
+        hello_text_with_a_nul_is_refused,
         hello_claimed_sizes_take_no_memory,
         hello_cipher_names_are_those_on_the_wire,
         NULL,

@@ -147,6 +147,27 @@ START_TEST(keys_damaged_packet_moves_a_counter_only)
 }
 END_TEST
 
+START_TEST(keys_packet_with_other_flags_is_not_of_this_protocol)
+{
+    tf_keys *a = keys_of(true, (tf_keys_limits){0});
+    tf_keys *b = keys_of(false, (tf_keys_limits){0});
+    packet good = seal(a, 0, 0);
+    for (unsigned flags = 0; flags < 256; flags++) {
+        packet bad = good;
+        uint64_t cid = 0;
+        bad.bytes[0] = (uint8_t)flags;
+        bool fits = flags >= 0x40 && flags <= 0x43;
+        ck_assert_int_eq(tf_keys_packet_connection_id(tf_slice_of(bad.bytes, bad.len), &cid), fits);
+        if (!fits) {
+            ck_assert_int_eq(open_only(b, 0, &bad), TF_ERR_PEER_SYNTAX);
+        }
+    }
+    ck_assert_uint_eq(stats_of(b).malformed, 252);
+    tf_keys_free(a);
+    tf_keys_free(b);
+}
+END_TEST
+
 START_TEST(keys_truncated_or_longer_packet_is_refused)
 {
     tf_keys *a = keys_of(true, (tf_keys_limits){0});
@@ -259,6 +280,7 @@ int main(void)
         keys_number_is_rebuilt_from_32_bits,
         keys_repeated_or_late_packet_is_refused,
         keys_damaged_packet_moves_a_counter_only,
+        keys_packet_with_other_flags_is_not_of_this_protocol,
         keys_truncated_or_longer_packet_is_refused,
         keys_own_packet_sent_back_does_not_open,
         keys_quarter_of_the_forgery_limit_ends_the_phase,

@@ -332,6 +332,9 @@ START_TEST(negotiate_answer_beyond_the_offer_is_refused)
     tf_welcome welcome = fine_welcome(&d);
     welcome.offer.resume.next = 15;
     ck_assert_int_eq(tf_negotiate_accept(&d, &welcome, &state, &agreed), TF_OK);
+    d.offer.datagram.ciphers = TF_CIPHERS_ALL;
+    bend(&welcome, 9); /* both ciphers, now that both were offered */
+    ck_assert_int_eq(tf_negotiate_accept(&d, &welcome, &state, &agreed), TF_ERR_PEER_STATE);
     welcome.version = 2;
     ck_assert_int_eq(tf_negotiate_accept(&d, &welcome, &state, &agreed), TF_ERR_PEER_VERSION);
 }
