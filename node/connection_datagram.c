@@ -51,6 +51,15 @@ void tf_connection_decide_candidate(tf_connection *c, bool takes_it)
     c->candidate_credit = 0;
 }
 
+/* Its keys are used up: nothing goes by datagram until a new handshake brings others. */
+static void end_generation(tf_connection *c)
+{
+    tf_link_datagram_down(c->link, tf_edge_now());
+    if (c->peer != NULL) {
+        tf_peer_rekey(c->peer);
+    }
+}
+
 static void count_bad_packet(tf_node *node, tf_err err)
 {
     if (err == TF_ERR_PEER_REPLAY) {
@@ -83,6 +92,9 @@ void tf_connection_packet(tf_node *node, tf_datagram *socket, const tf_datagram_
     tf_err err = tf_keys_open(entry->keys, tf_edge_now(), packet, plain, sizeof(plain), &opened);
     if (err != TF_OK) {
         count_bad_packet(node, err);
+        if (tf_keys_is_exhausted(entry->keys)) {
+            end_generation(c);
+        }
         return;
     }
     if (!c->has_to) {
@@ -109,7 +121,7 @@ static bool send_packet(tf_connection *c, const tf_link_packet *packet, uint8_t 
     tf_err err = tf_keys_seal(keys, tf_edge_now(), packet->number, plain, buf, cap);
     if (err != TF_OK) {
         if (tf_keys_is_exhausted(keys)) {
-            tf_link_datagram_down(c->link, tf_edge_now());
+            end_generation(c);
         }
         return true;
     }

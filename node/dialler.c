@@ -404,6 +404,13 @@ void tf_peer_verdict(tf_peer *peer, tf_route route, tf_verdict verdict, tf_verdi
     }
 }
 
+void tf_peer_rekey(tf_peer *peer)
+{
+    if (peer->state == PEER_WAITING && event_pending(peer->redial, EV_TIMEOUT, NULL) == 0) {
+        schedule_redial(peer);
+    }
+}
+
 void tf_peer_carrying(tf_peer *peer)
 {
     tf_peer_event_record event = {.type = TF_EVENT_CONNECTED, .resumed = false};

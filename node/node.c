@@ -6,7 +6,7 @@
 #include "node/store/memory.h"
 #include "proto/version.h"
 
-#define NODE_DEDUP_BYTES (128u * 1024u) /* of each half of the shared filter: 64 Ki segments */
+#define NODE_DEDUP_BYTES ((size_t)128 << 10) /* of each half of the shared filter: 64 Ki segments */
 #define NODE_RUNS_TURN 64u         /* runs of the hub between two looks at the sockets */
 
 static void set_defaults(tf_node_limits *limits)

@@ -160,6 +160,8 @@ struct tf_connection {
 void tf_peer_stream_ended(tf_peer *peer, const char *why);
 void tf_peer_verdict(tf_peer *peer, tf_route route, tf_verdict verdict, tf_verdict before);
 void tf_peer_carrying(tf_peer *peer);
+/* The datagram keys are used up: a new generation is wanted. */
+void tf_peer_rekey(tf_peer *peer);
 /* The session is over; the connection is freed right after. code: of the peer's CLOSE or ours. */
 void tf_peer_session_over(tf_peer *peer, uint64_t code, const char *why);
 void tf_peer_free_all(tf_node *node);
