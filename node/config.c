@@ -85,12 +85,12 @@ static tf_err cannot_read(tf_config_errors *errors, const char *path, const char
 /* The text of a file, for free(). */
 static tf_err read_file(char **out, FILE *file, const char *path, tf_config_errors *errors)
 {
-    char *text = malloc(TF_CONFIG_FILE_MAX + 1u);
+    char *text = malloc(TF_CONFIG_FILE_MAX + 1);
     if (text == NULL) {
         return TF_ERR_NOMEM;
     }
     tf_err err = TF_OK;
-    size_t len = fread(text, 1, TF_CONFIG_FILE_MAX + 1u, file);
+    size_t len = fread(text, 1, TF_CONFIG_FILE_MAX + 1, file);
     if (ferror(file) != 0) {
         err = cannot_read(errors, path, strerror(errno));
     } else if (len > TF_CONFIG_FILE_MAX) {

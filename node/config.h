@@ -19,7 +19,7 @@
 
 #define TF_CONFIG_LISTEN_MAX 16u
 #define TF_CONFIG_NAME_MAX 40u /* inih cuts the head of a section at 49 bytes */
-#define TF_CONFIG_FILE_MAX (1024u * 1024u)
+#define TF_CONFIG_FILE_MAX ((size_t)1024 * 1024)
 #define TF_CONFIG_ERRORS_MAX 64u /* more are counted, not told */
 #define TF_CONFIG_PATH_MAX 4096u
 #define TF_CONFIG_TEXT_MAX 512u

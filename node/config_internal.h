@@ -30,8 +30,8 @@ typedef enum config_type {
 } config_type;
 
 typedef struct config_key {
-    config_section section;
     const char *name;
+    config_section section;
     config_type type;
     size_t offset; /* in tf_config; of CONFIG_PEER in tf_config_peer */
     uint64_t min;  /* of numbers, sizes and durations */
@@ -41,7 +41,6 @@ typedef struct config_key {
 #define CONFIG_KEYS_MAX 32u
 
 const config_key *tf_config_keys(size_t *count);
-const char *tf_config_section_name(config_section section);
 
 /* Sets one key. `record` is the tf_config or the tf_config_peer. TF_ERR_USAGE: why. */
 TF_MUST_CHECK tf_err tf_config_set(const config_key *key, tf_config *config, void *record, tf_slice value,

@@ -7,7 +7,10 @@
 #include "node/config_internal.h"
 
 #define KIB ((uint64_t)1024)
+#define TIB (KIB * KIB * KIB * KIB)
 #define DAY (86400 * TF_SECOND)
+#define KEEPALIVE_MIN (TF_KEEPALIVE_MS_MIN * TF_MS)
+#define KEEPALIVE_MAX (TF_KEEPALIVE_MS_MAX * TF_MS)
 #define WORD_MAX 64u
 
 #define IN_CONFIG(field) offsetof(tf_config, field)
@@ -15,27 +18,27 @@
 #define IN_LIMITS(field) (offsetof(tf_config, limits) + offsetof(tf_config_limits, field))
 
 static const config_key keys[] = {
-    {CONFIG_NODE, "data", CONFIG_TYPE_PATH, IN_CONFIG(data), 0, 0},
-    {CONFIG_NODE, "key", CONFIG_TYPE_PATH, IN_CONFIG(key), 0, 0},
-    {CONFIG_NODE, "accept", CONFIG_TYPE_ACCEPT, IN_CONFIG(accept), 0, 0},
-    {CONFIG_LISTEN, "address", CONFIG_TYPE_LISTEN, IN_CONFIG(listen), 0, 0},
-    {CONFIG_PEER, "key", CONFIG_TYPE_NODE_ID, IN_PEER(key), 0, 0},
-    {CONFIG_PEER, "uri", CONFIG_TYPE_URI, IN_PEER(uri), 0, 0},
-    {CONFIG_PEER, "relay", CONFIG_TYPE_BOOL, IN_PEER(relay), 0, 0},
-    {CONFIG_LIMITS, "max_in_flight", CONFIG_TYPE_COUNT, IN_LIMITS(max_in_flight), 1, TF_MAX_IN_FLIGHT_MAX},
-    {CONFIG_LIMITS, "max_message", CONFIG_TYPE_SIZE, IN_LIMITS(max_message), TF_MESSAGE_MIN_LIMIT, TF_MESSAGE_MAX},
-    {CONFIG_LIMITS, "window_bytes", CONFIG_TYPE_SIZE, IN_LIMITS(window_bytes), TF_WINDOW_BYTES_MIN,
-     TF_WINDOW_BYTES_MAX},
-    {CONFIG_LIMITS, "window_segments", CONFIG_TYPE_COUNT, IN_LIMITS(window_segments), TF_WINDOW_SEGMENTS_MIN,
+    {"data", CONFIG_NODE, CONFIG_TYPE_PATH, IN_CONFIG(data), 0, 0},
+    {"key", CONFIG_NODE, CONFIG_TYPE_PATH, IN_CONFIG(key), 0, 0},
+    {"accept", CONFIG_NODE, CONFIG_TYPE_ACCEPT, IN_CONFIG(accept), 0, 0},
+    {"address", CONFIG_LISTEN, CONFIG_TYPE_LISTEN, IN_CONFIG(listen), 0, 0},
+    {"key", CONFIG_PEER, CONFIG_TYPE_NODE_ID, IN_PEER(key), 0, 0},
+    {"uri", CONFIG_PEER, CONFIG_TYPE_URI, IN_PEER(uri), 0, 0},
+    {"relay", CONFIG_PEER, CONFIG_TYPE_BOOL, IN_PEER(relay), 0, 0},
+    {"max_in_flight", CONFIG_LIMITS, CONFIG_TYPE_COUNT, IN_LIMITS(max_in_flight), 1, TF_MAX_IN_FLIGHT_MAX},
+    {"max_message", CONFIG_LIMITS, CONFIG_TYPE_SIZE, IN_LIMITS(max_message), TF_MESSAGE_MIN_LIMIT,
+     (uint64_t)TF_MESSAGE_MAX},
+    {"window_bytes", CONFIG_LIMITS, CONFIG_TYPE_SIZE, IN_LIMITS(window_bytes), (uint64_t)TF_WINDOW_BYTES_MIN,
+     (uint64_t)TF_WINDOW_BYTES_MAX},
+    {"window_segments", CONFIG_LIMITS, CONFIG_TYPE_COUNT, IN_LIMITS(window_segments), TF_WINDOW_SEGMENTS_MIN,
      TF_WINDOW_SEGMENTS_MAX},
-    {CONFIG_LIMITS, "session_timeout", CONFIG_TYPE_DURATION, IN_LIMITS(session_timeout), TF_SECOND, 30 * DAY},
-    {CONFIG_LIMITS, "keepalive", CONFIG_TYPE_DURATION, IN_LIMITS(keepalive), TF_KEEPALIVE_MS_MIN *TF_MS,
-     TF_KEEPALIVE_MS_MAX *TF_MS},
-    {CONFIG_LIMITS, "peers", CONFIG_TYPE_COUNT, IN_LIMITS(peers), 1, TF_PEERS_MAX},
-    {CONFIG_LIMITS, "channels", CONFIG_TYPE_COUNT, IN_LIMITS(channels), 1, TF_CHANNELS_MAX},
-    {CONFIG_LIMITS, "store_bytes", CONFIG_TYPE_SIZE64, IN_LIMITS(store_bytes), 1024 * KIB, KIB *KIB *KIB *KIB},
-    {CONFIG_LOG, "level", CONFIG_TYPE_LEVEL, IN_CONFIG(log_level), 0, 0},
-    {CONFIG_LOG, "format", CONFIG_TYPE_FORMAT, IN_CONFIG(log_format), 0, 0},
+    {"session_timeout", CONFIG_LIMITS, CONFIG_TYPE_DURATION, IN_LIMITS(session_timeout), TF_SECOND, 30 * DAY},
+    {"keepalive", CONFIG_LIMITS, CONFIG_TYPE_DURATION, IN_LIMITS(keepalive), KEEPALIVE_MIN, KEEPALIVE_MAX},
+    {"peers", CONFIG_LIMITS, CONFIG_TYPE_COUNT, IN_LIMITS(peers), 1, TF_PEERS_MAX},
+    {"channels", CONFIG_LIMITS, CONFIG_TYPE_COUNT, IN_LIMITS(channels), 1, TF_CHANNELS_MAX},
+    {"store_bytes", CONFIG_LIMITS, CONFIG_TYPE_SIZE64, IN_LIMITS(store_bytes), 1024 * KIB, TIB},
+    {"level", CONFIG_LOG, CONFIG_TYPE_LEVEL, IN_CONFIG(log_level), 0, 0},
+    {"format", CONFIG_LOG, CONFIG_TYPE_FORMAT, IN_CONFIG(log_format), 0, 0},
 };
 
 _Static_assert(sizeof(keys) / sizeof(keys[0]) <= CONFIG_KEYS_MAX, "there is a place for each key");
@@ -44,25 +47,6 @@ const config_key *tf_config_keys(size_t *count)
 {
     *count = sizeof(keys) / sizeof(keys[0]);
     return keys;
-}
-
-const char *tf_config_section_name(config_section section)
-{
-    switch (section) {
-    case CONFIG_NODE:
-        return "node";
-    case CONFIG_LISTEN:
-        return "listen";
-    case CONFIG_PEER:
-        return "peer";
-    case CONFIG_LIMITS:
-        return "limits";
-    case CONFIG_LOG:
-        return "log";
-    case CONFIG_SECTIONS:
-        break;
-    }
-    TF_UNREACHABLE();
 }
 
 /* -- values -------------------------------------------------------------------------------------------------------- */

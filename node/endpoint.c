@@ -127,7 +127,8 @@ tf_err tf_endpoint_parse(tf_endpoint *out, tf_slice text, bool allow_zero, char 
     if (err != TF_OK) {
         return err;
     }
-    memcpy(endpoint.host, host.data, host.len); /* check_host has bounded it */
+    TF_ASSERT(host.len > 0 && host.len < sizeof(endpoint.host)); /* check_host has seen to it */
+    memcpy(endpoint.host, host.data, host.len);
     *out = endpoint;
     return TF_OK;
 }

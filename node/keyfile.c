@@ -79,7 +79,7 @@ static tf_err make_one(const char *path, char why[TF_WHY_MAX])
 
 tf_err tf_directory_make(const char *path, char why[TF_WHY_MAX])
 {
-    char part[TF_PATH_MAX];
+    char part[TF_PATH_MAX] = "";
     tf_err err = join(part, path, strlen(path), "", why);
     if (err == TF_OK && part[0] == '\0') {
         err = tf_why(why, "the path of a directory is empty");

@@ -23,7 +23,8 @@ tf_quoted tf_quote(tf_slice text)
     *at++ = '"';
     for (size_t i = 0; i < n; i++) {
         uint8_t c = text.data[i];
-        *at++ = c < 0x20 || c == 0x7f || c == '"' ? '?' : (char)c;
+        bool plain = c >= 0x20 && c != 0x7f && c != '"';
+        *at++ = (char)(plain ? c : (uint8_t)'?');
     }
     if (n < text.len) {
         at = memcpy(at, "...", 3);

@@ -243,7 +243,7 @@ int tf_bind_apply(const tf_bind *bind, int fd, int family)
     if (errno != EPERM) {
         return errno;
     }
-    tf_address address;
+    tf_address address = {.len = 0};
     int error = interface_address(bind->interface, family, &address);
     return error != 0 ? error : bind_to(fd, &address);
 }

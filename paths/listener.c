@@ -100,7 +100,7 @@ static int pair_once(const tf_address *address, int *tcp, int *udp, tf_address *
 
 int tf_listen_pair(const tf_address *address, int *tcp, int *udp, tf_address *bound)
 {
-    tf_address unused;
+    tf_address unused = {.len = 0};
     int error = EADDRINUSE;
     int tries = tf_address_port(address) == 0 ? PORT_TRIES : 1;
     for (int i = 0; i < tries && error == EADDRINUSE; i++) {

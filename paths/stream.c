@@ -7,33 +7,6 @@
 #include "handshake/identity.h"
 #include "paths/stream_internal.h"
 
-#define DISCARD_MAX (64u * 1024u) /* unread input thrown away before a socket is closed */
-
-const char *tf_stream_reason_name(tf_stream_reason reason)
-{
-    switch (reason) {
-    case TF_STREAM_CLOSED:
-        return "closed";
-    case TF_STREAM_TRUNCATED:
-        return "truncated";
-    case TF_STREAM_REFUSED:
-        return "refused";
-    case TF_STREAM_AUTH:
-        return "auth";
-    case TF_STREAM_PROTOCOL:
-        return "protocol";
-    case TF_STREAM_RESET:
-        return "reset";
-    case TF_STREAM_TIMEOUT:
-        return "timeout";
-    case TF_STREAM_UNREACHABLE:
-        return "unreachable";
-    case TF_STREAM_INTERNAL:
-        return "internal";
-    }
-    TF_UNREACHABLE();
-}
-
 /* -- events -------------------------------------------------------------------------------------------------------- */
 
 static void timer_set(struct event *timer, tf_time delay)
@@ -62,7 +35,7 @@ static void set_interest(struct event *event, bool wanted)
     }
 }
 
-static bool has_output(const tf_stream *stream)
+bool tf_stream_has_output(const tf_stream *stream)
 {
     return stream->out_from < stream->out_to;
 }
@@ -72,7 +45,7 @@ static bool open_wants_write(const tf_stream *stream)
     if (stream->write_failed) {
         return false;
     }
-    if (has_output(stream)) {
+    if (tf_stream_has_output(stream)) {
         return !stream->write_needs_read;
     }
     return stream->want_write || stream->read_needs_write;
@@ -110,64 +83,13 @@ void tf_stream_arm(tf_stream *stream)
     set_interest(&stream->writable, write);
 }
 
-/* -- the end ------------------------------------------------------------------------------------------------------- */
-
-void tf_stream_set_failure(tf_stream *stream, tf_stream_reason reason, int system_error, const char *text)
-{
-    stream->failure.reason = reason;
-    stream->failure.system_error = system_error;
-    (void)snprintf(stream->failure.text, sizeof(stream->failure.text), "%s%s%s", text, system_error != 0 ? ": " : "",
-                   system_error != 0 ? strerror(system_error) : "");
-}
-
-void tf_stream_finish(tf_stream *stream)
-{
-    stream->state = STREAM_ENDED;
-    tf_stream_arm(stream);
-    (void)event_del(&stream->limit);
-    tf_stream_again(stream);
-}
-
-static void fail(tf_stream *stream, const tf_tls_result *result)
-{
-    tf_stream_set_failure(stream, result->reason, result->system_error, result->text);
-    tf_stream_finish(stream);
-}
+/* -- the end -------------------------------------------------------------------------------------------------------- */
 
 static void report_end(tf_stream *stream)
 {
     const tf_stream_end end = {stream->failure.reason, stream->has_opened, stream->failure.system_error,
                                stream->failure.text};
     stream->ops->ended(stream->ctx, stream, &end);
-}
-
-/* A socket that is closed with unread input sends a reset, which may overtake what the peer has not read yet: our last
- * bytes, or the alert that says why. */
-static void discard_input(int fd)
-{
-    uint8_t scratch[4096];
-    ssize_t got = 1;
-    for (size_t total = 0; total < DISCARD_MAX && got > 0; total += sizeof(scratch)) {
-        got = recv(fd, scratch, sizeof(scratch), 0);
-    }
-}
-
-void tf_stream_drop_socket(tf_stream *stream)
-{
-    bool clean = stream->state == STREAM_OPEN && !stream->write_failed && !has_output(stream);
-    if (clean || (stream->state == STREAM_CLOSING && !has_output(stream))) {
-        (void)tf_tls_shutdown(&stream->io, stream->ssl);
-    }
-    SSL_free(stream->ssl);
-    stream->ssl = NULL;
-    if (stream->io.fd >= 0) {
-        (void)event_del(&stream->readable);
-        (void)event_del(&stream->writable);
-        (void)shutdown(stream->io.fd, SHUT_WR);
-        discard_input(stream->io.fd);
-        (void)close(stream->io.fd);
-    }
-    stream->io = (tf_tls_io){.fd = -1};
 }
 
 static void release(tf_stream *stream)
@@ -210,22 +132,22 @@ static void after_write(tf_stream *stream, const tf_tls_result *result)
 }
 
 /* True: no output waits. */
-static bool flush(tf_stream *stream)
+bool tf_stream_flush(tf_stream *stream)
 {
     tf_tls_result result = {.outcome = TF_TLS_DONE};
-    while (has_output(stream) && result.outcome == TF_TLS_DONE) {
+    while (tf_stream_has_output(stream) && result.outcome == TF_TLS_DONE) {
         size_t done = 0;
         tf_slice rest = tf_slice_of(stream->out + stream->out_from, stream->out_to - stream->out_from);
         result = tf_tls_write(&stream->io, stream->ssl, rest, &done);
         stream->out_from += done;
     }
     after_write(stream, &result);
-    return !has_output(stream) && !stream->write_failed;
+    return !tf_stream_has_output(stream) && !stream->write_failed;
 }
 
 size_t tf_stream_room(const tf_stream *stream)
 {
-    bool free = stream->state == STREAM_OPEN && !stream->write_failed && !has_output(stream);
+    bool free = stream->state == STREAM_OPEN && !stream->write_failed && !tf_stream_has_output(stream);
     return free && stream->turn_written < TF_STREAM_TURN ? TF_STREAM_RECORD : 0;
 }
 
@@ -297,8 +219,8 @@ static void after_read(tf_stream *stream, const tf_tls_result *result)
         tf_stream_finish(stream);
         return;
     }
-    if (stream->write_needs_read && has_output(stream)) {
-        (void)flush(stream);
+    if (stream->write_needs_read && tf_stream_has_output(stream)) {
+        (void)tf_stream_flush(stream);
     }
     bool full = stream->in_to - stream->in_from == TF_STREAM_IN;
     if (result->outcome == TF_TLS_DONE && !full && SSL_has_pending(stream->ssl)) {
@@ -342,63 +264,12 @@ void tf_stream_consume(tf_stream *stream, size_t n)
     }
 }
 
-/* -- closing ------------------------------------------------------------------------------------------------------- */
-
-static void closing_turn(tf_stream *stream)
-{
-    if (!flush(stream)) {
-        if (stream->write_failed) {
-            tf_stream_finish(stream);
-        }
-        tf_stream_arm(stream);
-        return;
-    }
-    tf_tls_result result = tf_tls_shutdown(&stream->io, stream->ssl);
-    if (result.outcome == TF_TLS_ENDED) {
-        fail(stream, &result);
-        return;
-    }
-    if (result.outcome == TF_TLS_DONE) {
-        (void)shutdown(stream->io.fd, SHUT_WR);
-        stream->state = STREAM_LINGERING;
-    }
-    tf_stream_arm(stream);
-}
-
-static void linger_turn(tf_stream *stream)
-{
-    uint8_t scratch[4096];
-    ssize_t got = 1;
-    for (size_t total = 0; total < TF_STREAM_TURN && got > 0; total += sizeof(scratch)) {
-        got = recv(stream->io.fd, scratch, sizeof(scratch), 0);
-    }
-    if (got == 0) {
-        tf_stream_set_failure(stream, TF_STREAM_CLOSED, 0, "closed");
-        tf_stream_finish(stream);
-    } else if (got < 0 && errno != EAGAIN && errno != EINTR) {
-        tf_stream_set_failure(stream, TF_STREAM_RESET, errno, "the connection broke");
-        tf_stream_finish(stream);
-    }
-}
-
-void tf_stream_close(tf_stream *stream)
-{
-    if (stream->state == STREAM_OPEN && !stream->write_failed) {
-        stream->state = STREAM_CLOSING;
-        tf_stream_set_limit(stream, TF_STREAM_LINGER);
-        tf_stream_arm(stream);
-    } else if (stream->state == STREAM_DIALLING || stream->state == STREAM_SHAKING) {
-        tf_stream_set_failure(stream, TF_STREAM_CLOSED, 0, "closed before it was open");
-        tf_stream_finish(stream);
-    }
-}
-
 /* -- handlers ------------------------------------------------------------------------------------------------------ */
 
 static void write_turn(tf_stream *stream)
 {
     stream->turn_written = 0;
-    if (flush(stream) && stream->want_write) {
+    if (tf_stream_flush(stream) && stream->want_write) {
         stream->ops->writable(stream->ctx, stream);
     }
     if (stream->state == STREAM_OPEN && stream->read_needs_write) {
@@ -417,7 +288,7 @@ static void handle_readable(tf_stream *stream)
         read_turn(stream);
         return;
     case STREAM_LINGERING:
-        linger_turn(stream);
+        tf_stream_linger_turn(stream);
         return;
     case STREAM_DIALLING:
     case STREAM_CLOSING:
@@ -440,7 +311,7 @@ static void handle_writable(tf_stream *stream)
         write_turn(stream);
         return;
     case STREAM_CLOSING:
-        closing_turn(stream);
+        tf_stream_closing_turn(stream);
         return;
     case STREAM_LINGERING:
     case STREAM_ENDED:

@@ -20,8 +20,8 @@ struct event_base;
 struct ssl_st;
 struct ssl_ctx_st;
 
-#define TF_STREAM_IN (4u * TF_STREAM_RECORD)
-#define TF_STREAM_TURN (256u * 1024u)
+#define TF_STREAM_IN ((size_t)4 * TF_STREAM_RECORD)
+#define TF_STREAM_TURN ((size_t)256 * 1024)
 #define TF_STREAM_TEXT_MAX 160u
 #define TF_STREAM_LINGER (2 * TF_SECOND)
 

@@ -1,4 +1,5 @@
-/* The inside of a stream, shared by its beginning (stream_dial.c) and its life (stream.c). For these two only. */
+/* The inside of a stream, shared by its beginning (stream_dial.c), its life (stream.c) and its end (stream_end.c). For
+ * these only. */
 #ifndef TF_PATHS_STREAM_INTERNAL_H
 #define TF_PATHS_STREAM_INTERNAL_H
 
@@ -78,17 +79,27 @@ void tf_stream_arm(tf_stream *stream);
 /* Goes on in the next turn of the loop. */
 void tf_stream_again(tf_stream *stream);
 void tf_stream_set_limit(tf_stream *stream, tf_time delay);
-void tf_stream_set_failure(tf_stream *stream, tf_stream_reason reason, int system_error, const char *text);
-/* The end: `ended` will be called with what _set_failure said. */
-void tf_stream_finish(tf_stream *stream);
 /* The handshake is over. */
 void tf_stream_begin(tf_stream *stream);
-/* Ends TLS and TCP as politely as is possible without waiting. */
-void tf_stream_drop_socket(tf_stream *stream);
+/* Whether the rest of a record waits for the socket. */
+bool tf_stream_has_output(const tf_stream *stream);
+/* Writes that rest. True: nothing waits any more; else `write_failed` or later. */
+bool tf_stream_flush(tf_stream *stream);
 /* A stream without a socket; its memory goes with tf_stream_free. */
 TF_MUST_CHECK tf_err tf_stream_new(tf_stream **out, const tf_stream_env *env, const tf_stream_ops *ops, void *ctx);
 /* Makes events of the socket fd. */
 void tf_stream_use_socket(tf_stream *stream, int fd);
+
+/* -- stream_end.c -------------------------------------------------------------------------------------------------- */
+
+void tf_stream_set_failure(tf_stream *stream, tf_stream_reason reason, int system_error, const char *text);
+/* The end: `ended` will be called with what _set_failure said. */
+void tf_stream_finish(tf_stream *stream);
+/* Ends TLS and TCP as politely as is possible without waiting. */
+void tf_stream_drop_socket(tf_stream *stream);
+/* What is to be done in these two states when the socket is ready. */
+void tf_stream_closing_turn(tf_stream *stream);
+void tf_stream_linger_turn(tf_stream *stream);
 
 /* -- stream_dial.c ------------------------------------------------------------------------------------------------- */
 

@@ -226,9 +226,10 @@ END_TEST
 
 START_TEST(config_more_errors_than_are_told_are_counted)
 {
-    char text[1000] = "";
-    for (unsigned i = 0; i < TF_CONFIG_ERRORS_MAX + 3; i++) {
-        strcat(text, "nonsense\n");
+    static const char line[] = "nonsense\n";
+    char text[(TF_CONFIG_ERRORS_MAX + 3) * (sizeof(line) - 1) + 1] = "";
+    for (size_t at = 0; at + 1 < sizeof(text); at += sizeof(line) - 1) {
+        memcpy(text + at, line, sizeof(line));
     }
     tf_config *config = NULL;
     ck_assert_int_eq(tf_config_parse(&config, "f", text, &errors), TF_ERR_USAGE);

@@ -132,7 +132,7 @@ END_TEST
 START_TEST(log_long_values_are_cut_and_lines_bounded)
 {
     char big[5000];
-    memset(big, 'x', sizeof(big));
+    memset(big, 'z', sizeof(big));
     for (int format = TF_LOG_LOGFMT; format <= TF_LOG_JSON; format++) {
         set_up((tf_log_format)format);
         TF_LOG(log_, TF_LOG_INFO, "e", NULL, tf_log_bytes("a", tf_slice_of(big, TF_LOG_VALUE_MAX)),
@@ -142,7 +142,7 @@ START_TEST(log_long_values_are_cut_and_lines_bounded)
         size_t len = strlen(text);
         ck_assert_uint_le(len, TF_LOG_LINE_MAX);
         ck_assert_uint_eq(lines_of(text), 1);
-        ck_assert_ptr_nonnull(strstr(text, "xxx..."));
+        ck_assert_ptr_nonnull(strstr(text, "zzz..."));
         ck_assert_ptr_null(strstr(text, format == TF_LOG_JSON ? "\"d\":" : " d=")); /* left out whole */
         ck_assert_ptr_nonnull(strstr(text, format == TF_LOG_JSON ? "\"last\":5}\n" : " last=5\n"));
         tear_down();
