@@ -6,13 +6,17 @@
 #define ITEMS_MAX 64u
 #define BODY_READ_MAX TF_MESSAGE_MAX
 #define TEXT_MAX 1024u
-#define FIELDS_MAX 8u
+
+/* A literal as a slice; as the first two members of a field. Lengths are known to the compiler: no strlen here. */
+#define LIT(text) tf_slice_of(text, sizeof(text) - 1)
+#define NAME(text) text, sizeof(text) - 1
 
 typedef enum field_type { UINT, BOOL, STR, BIN, NODE, RAW } field_type;
 
 /* A field of a map: where in the struct its value goes. */
 typedef struct field {
     const char *name;
+    size_t name_len;
     field_type type;
     bool optional;
     size_t offset;
@@ -66,7 +70,7 @@ static void read_value(tf_reader *r, const field *f, void *out)
 static size_t field_of(const field *fields, size_t count, tf_slice key)
 {
     size_t i = 0;
-    while (i < count && !tf_slice_eq(key, tf_slice_str(fields[i].name))) {
+    while (i < count && !tf_slice_eq(key, tf_slice_of(fields[i].name, fields[i].name_len))) {
         i++;
     }
     return i;
@@ -114,30 +118,30 @@ static tf_err read_map(tf_slice in, const field *fields, size_t count, bool stri
 
 /* -- arguments ----------------------------------------------------------------------------------------------------- */
 
-static void write_key(tf_writer *w, const char *key)
+static void write_key(tf_writer *w, tf_slice key)
 {
-    tf_mp_wr_str(w, tf_slice_str(key));
+    tf_mp_wr_str(w, key);
 }
 
-static void write_str(tf_writer *w, const char *key, tf_slice value)
+static void write_str(tf_writer *w, tf_slice key, tf_slice value)
 {
     write_key(w, key);
     tf_mp_wr_str(w, value);
 }
 
-static void write_uint(tf_writer *w, const char *key, uint64_t value)
+static void write_uint(tf_writer *w, tf_slice key, uint64_t value)
 {
     write_key(w, key);
     tf_mp_wr_uint(w, value);
 }
 
-static void write_bin(tf_writer *w, const char *key, tf_slice value)
+static void write_bin(tf_writer *w, tf_slice key, tf_slice value)
 {
     write_key(w, key);
     tf_mp_wr_bin(w, value);
 }
 
-static void write_bool(tf_writer *w, const char *key, bool value)
+static void write_bool(tf_writer *w, tf_slice key, bool value)
 {
     write_key(w, key);
     tf_mp_wr_bool(w, value);
@@ -145,14 +149,14 @@ static void write_bool(tf_writer *w, const char *key, bool value)
 
 tf_err tf_args_open_read(tf_slice in, tf_args_open *out)
 {
-    static const field fields[] = {{"channel", STR, false, offsetof(tf_args_open, channel)}};
+    static const field fields[] = {{NAME("channel"), STR, false, offsetof(tf_args_open, channel)}};
     return read_map(in, FIELDS(fields), STRICT, out, NULL);
 }
 
 void tf_args_open_write(tf_writer *w, const tf_args_open *args)
 {
     tf_mp_wr_map(w, 1);
-    write_str(w, "channel", args->channel);
+    write_str(w, LIT("channel"), args->channel);
 }
 
 typedef struct origin_map {
@@ -167,11 +171,11 @@ tf_err tf_args_send_read(tf_slice in, tf_args_send *out)
         tf_slice body;
         tf_slice origin;
     } send_map;
-    static const field fields[] = {{"client_id", STR, false, offsetof(send_map, client_id)},
-                                   {"body", BIN, false, offsetof(send_map, body)},
-                                   {"origin", RAW, true, offsetof(send_map, origin)}};
-    static const field origin_fields[] = {{"node", NODE, false, offsetof(origin_map, node)},
-                                          {"instance", UINT, false, offsetof(origin_map, instance)}};
+    static const field fields[] = {{NAME("client_id"), STR, false, offsetof(send_map, client_id)},
+                                   {NAME("body"), BIN, false, offsetof(send_map, body)},
+                                   {NAME("origin"), RAW, true, offsetof(send_map, origin)}};
+    static const field origin_fields[] = {{NAME("node"), NODE, false, offsetof(origin_map, node)},
+                                          {NAME("instance"), UINT, false, offsetof(origin_map, instance)}};
     send_map map = {.client_id = {NULL, 0}};
     origin_map origin = {.instance = 0};
     unsigned present = 0;
@@ -189,13 +193,13 @@ tf_err tf_args_send_read(tf_slice in, tf_args_send *out)
 void tf_args_send_write(tf_writer *w, const tf_args_send *args)
 {
     tf_mp_wr_map(w, args->has_origin ? 3 : 2);
-    write_str(w, "client_id", args->client_id);
-    write_bin(w, "body", args->body);
+    write_str(w, LIT("client_id"), args->client_id);
+    write_bin(w, LIT("body"), args->body);
     if (args->has_origin) {
-        write_key(w, "origin");
+        write_key(w, LIT("origin"));
         tf_mp_wr_map(w, 2);
-        write_bin(w, "node", tf_slice_of(args->origin.bytes, TF_NODE_ID_LEN));
-        write_uint(w, "instance", args->instance);
+        write_bin(w, LIT("node"), tf_slice_of(args->origin.bytes, TF_NODE_ID_LEN));
+        write_uint(w, LIT("instance"), args->instance);
     }
 }
 
@@ -207,7 +211,7 @@ size_t tf_args_send_bound(const tf_args_send *args)
 /* "new" | "first" | seq | {"time": milliseconds} */
 static tf_err read_from(tf_slice in, tf_from *out)
 {
-    static const field fields[] = {{"time", UINT, false, 0}};
+    static const field fields[] = {{NAME("time"), UINT, false, 0}};
     tf_reader r;
     tf_rd_init(&r, in);
     switch (tf_mp_peek(&r)) {
@@ -243,10 +247,10 @@ tf_err tf_args_subscribe_read(tf_slice in, tf_args_subscribe *out)
         bool echo;
         uint64_t limit;
     } subscribe_map;
-    static const field fields[] = {{"from", RAW, false, offsetof(subscribe_map, from)},
-                                   {"epoch", UINT, true, offsetof(subscribe_map, epoch)},
-                                   {"echo", BOOL, true, offsetof(subscribe_map, echo)},
-                                   {"limit", UINT, true, offsetof(subscribe_map, limit)}};
+    static const field fields[] = {{NAME("from"), RAW, false, offsetof(subscribe_map, from)},
+                                   {NAME("epoch"), UINT, true, offsetof(subscribe_map, epoch)},
+                                   {NAME("echo"), BOOL, true, offsetof(subscribe_map, echo)},
+                                   {NAME("limit"), UINT, true, offsetof(subscribe_map, limit)}};
     subscribe_map map = {.limit = UINT64_MAX};
     tf_from from = {TF_FROM_NEW, 0};
     unsigned present = 0;
@@ -274,7 +278,7 @@ static void write_from(tf_writer *w, const tf_from *from)
         return;
     case TF_FROM_TIME:
         tf_mp_wr_map(w, 1);
-        write_uint(w, "time", from->value);
+        write_uint(w, LIT("time"), from->value);
         return;
     }
     TF_UNREACHABLE();
@@ -284,23 +288,23 @@ void tf_args_subscribe_write(tf_writer *w, const tf_args_subscribe *args)
 {
     bool has_limit = args->limit != UINT64_MAX;
     tf_mp_wr_map(w, 1u + (args->has_epoch ? 1u : 0u) + (args->echo ? 1u : 0u) + (has_limit ? 1u : 0u));
-    write_key(w, "from");
+    write_key(w, LIT("from"));
     write_from(w, &args->from);
     if (args->has_epoch) {
-        write_uint(w, "epoch", args->epoch);
+        write_uint(w, LIT("epoch"), args->epoch);
     }
     if (args->echo) {
-        write_bool(w, "echo", true);
+        write_bool(w, LIT("echo"), true);
     }
     if (has_limit) {
-        write_uint(w, "limit", args->limit);
+        write_uint(w, LIT("limit"), args->limit);
     }
 }
 
 tf_err tf_args_read_read(tf_slice in, tf_args_read *out)
 {
-    static const field fields[] = {{"from", UINT, false, offsetof(tf_args_read, from)},
-                                   {"to", UINT, false, offsetof(tf_args_read, to)}};
+    static const field fields[] = {{NAME("from"), UINT, false, offsetof(tf_args_read, from)},
+                                   {NAME("to"), UINT, false, offsetof(tf_args_read, to)}};
     tf_err err = read_map(in, FIELDS(fields), STRICT, out, NULL);
     return err == TF_OK && (out->from < 1 || out->to < out->from) ? TF_ERR_PEER_SYNTAX : err;
 }
@@ -308,20 +312,20 @@ tf_err tf_args_read_read(tf_slice in, tf_args_read *out)
 void tf_args_read_write(tf_writer *w, const tf_args_read *args)
 {
     tf_mp_wr_map(w, 2);
-    write_uint(w, "from", args->from);
-    write_uint(w, "to", args->to);
+    write_uint(w, LIT("from"), args->from);
+    write_uint(w, LIT("to"), args->to);
 }
 
 tf_err tf_args_more_read(tf_slice in, tf_args_more *out)
 {
-    static const field fields[] = {{"limit", UINT, false, offsetof(tf_args_more, limit)}};
+    static const field fields[] = {{NAME("limit"), UINT, false, offsetof(tf_args_more, limit)}};
     return read_map(in, FIELDS(fields), STRICT, out, NULL);
 }
 
 void tf_args_more_write(tf_writer *w, const tf_args_more *args)
 {
     tf_mp_wr_map(w, 1);
-    write_uint(w, "limit", args->limit);
+    write_uint(w, LIT("limit"), args->limit);
 }
 
 tf_err tf_args_none_read(tf_slice in)
@@ -333,27 +337,27 @@ tf_err tf_args_none_read(tf_slice in)
 
 tf_err tf_result_open_read(tf_slice in, tf_result_open *out)
 {
-    static const field fields[] = {{"epoch", UINT, false, offsetof(tf_result_open, epoch)},
-                                   {"max_in_flight", UINT, false, offsetof(tf_result_open, max_in_flight)},
-                                   {"max_body", UINT, false, offsetof(tf_result_open, max_body)}};
+    static const field fields[] = {{NAME("epoch"), UINT, false, offsetof(tf_result_open, epoch)},
+                                   {NAME("max_in_flight"), UINT, false, offsetof(tf_result_open, max_in_flight)},
+                                   {NAME("max_body"), UINT, false, offsetof(tf_result_open, max_body)}};
     return read_map(in, FIELDS(fields), LENIENT, out, NULL);
 }
 
 void tf_result_open_write(tf_writer *w, const tf_result_open *result)
 {
     tf_mp_wr_map(w, 3);
-    write_uint(w, "epoch", result->epoch);
-    write_uint(w, "max_in_flight", result->max_in_flight);
-    write_uint(w, "max_body", result->max_body);
+    write_uint(w, LIT("epoch"), result->epoch);
+    write_uint(w, LIT("max_in_flight"), result->max_in_flight);
+    write_uint(w, LIT("max_body"), result->max_body);
 }
 
 tf_err tf_result_ack_read(tf_slice in, tf_result_ack *out)
 {
-    static const field fields[] = {{"client_id", STR, false, offsetof(tf_result_ack, client_id)},
-                                   {"id", STR, false, offsetof(tf_result_ack, id)},
-                                   {"seq", UINT, false, offsetof(tf_result_ack, seq)},
-                                   {"timestamp", UINT, false, offsetof(tf_result_ack, timestamp_ms)},
-                                   {"duplicate", BOOL, true, offsetof(tf_result_ack, duplicate)}};
+    static const field fields[] = {{NAME("client_id"), STR, false, offsetof(tf_result_ack, client_id)},
+                                   {NAME("id"), STR, false, offsetof(tf_result_ack, id)},
+                                   {NAME("seq"), UINT, false, offsetof(tf_result_ack, seq)},
+                                   {NAME("timestamp"), UINT, false, offsetof(tf_result_ack, timestamp_ms)},
+                                   {NAME("duplicate"), BOOL, true, offsetof(tf_result_ack, duplicate)}};
     out->duplicate = false;
     tf_err err = read_map(in, FIELDS(fields), LENIENT, out, NULL);
     return err == TF_OK && (out->id.len > TF_ACTIVITY_ID_MAX || out->timestamp_ms > INT64_MAX || out->seq == 0)
@@ -364,21 +368,21 @@ tf_err tf_result_ack_read(tf_slice in, tf_result_ack *out)
 void tf_result_ack_write(tf_writer *w, const tf_result_ack *result)
 {
     tf_mp_wr_map(w, result->duplicate ? 5 : 4);
-    write_str(w, "client_id", result->client_id);
-    write_str(w, "id", result->id);
-    write_uint(w, "seq", result->seq);
-    write_uint(w, "timestamp", result->timestamp_ms);
+    write_str(w, LIT("client_id"), result->client_id);
+    write_str(w, LIT("id"), result->id);
+    write_uint(w, LIT("seq"), result->seq);
+    write_uint(w, LIT("timestamp"), result->timestamp_ms);
     if (result->duplicate) {
-        write_bool(w, "duplicate", true);
+        write_bool(w, LIT("duplicate"), true);
     }
 }
 
 tf_err tf_result_subscribe_read(tf_slice in, tf_result_subscribe *out)
 {
-    static const field fields[] = {{"epoch", UINT, false, offsetof(tf_result_subscribe, epoch)},
-                                   {"head", UINT, false, offsetof(tf_result_subscribe, head)},
-                                   {"first", UINT, false, offsetof(tf_result_subscribe, first)},
-                                   {"next", UINT, false, offsetof(tf_result_subscribe, next)}};
+    static const field fields[] = {{NAME("epoch"), UINT, false, offsetof(tf_result_subscribe, epoch)},
+                                   {NAME("head"), UINT, false, offsetof(tf_result_subscribe, head)},
+                                   {NAME("first"), UINT, false, offsetof(tf_result_subscribe, first)},
+                                   {NAME("next"), UINT, false, offsetof(tf_result_subscribe, next)}};
     tf_err err = read_map(in, FIELDS(fields), LENIENT, out, NULL);
     return err == TF_OK && (out->next == 0 || out->first == 0) ? TF_ERR_PEER_SYNTAX : err;
 }
@@ -386,19 +390,19 @@ tf_err tf_result_subscribe_read(tf_slice in, tf_result_subscribe *out)
 void tf_result_subscribe_write(tf_writer *w, const tf_result_subscribe *result)
 {
     tf_mp_wr_map(w, 4);
-    write_uint(w, "epoch", result->epoch);
-    write_uint(w, "head", result->head);
-    write_uint(w, "first", result->first);
-    write_uint(w, "next", result->next);
+    write_uint(w, LIT("epoch"), result->epoch);
+    write_uint(w, LIT("head"), result->head);
+    write_uint(w, LIT("first"), result->first);
+    write_uint(w, LIT("next"), result->next);
 }
 
 tf_err tf_result_refusal_read(tf_slice in, tf_result_refusal *out)
 {
-    static const field fields[] = {{"client_id", STR, true, offsetof(tf_result_refusal, client_id)},
-                                   {"code", STR, false, offsetof(tf_result_refusal, code)},
-                                   {"message", STR, true, offsetof(tf_result_refusal, message)},
-                                   {"retryable", BOOL, true, offsetof(tf_result_refusal, retryable)},
-                                   {"retry_after_ms", UINT, true, offsetof(tf_result_refusal, retry_after_ms)}};
+    static const field fields[] = {{NAME("client_id"), STR, true, offsetof(tf_result_refusal, client_id)},
+                                   {NAME("code"), STR, false, offsetof(tf_result_refusal, code)},
+                                   {NAME("message"), STR, true, offsetof(tf_result_refusal, message)},
+                                   {NAME("retryable"), BOOL, true, offsetof(tf_result_refusal, retryable)},
+                                   {NAME("retry_after_ms"), UINT, true, offsetof(tf_result_refusal, retry_after_ms)}};
     unsigned present = 0;
     *out = (tf_result_refusal){.retryable = false};
     tf_err err = read_map(in, FIELDS(fields), LENIENT, out, &present);
@@ -415,23 +419,23 @@ void tf_result_refusal_write(tf_writer *w, const tf_result_refusal *result)
 {
     tf_mp_wr_map(w, 3u + (result->client_id.len > 0 ? 1u : 0u) + (result->retry_after_ms > 0 ? 1u : 0u));
     if (result->client_id.len > 0) {
-        write_str(w, "client_id", result->client_id);
+        write_str(w, LIT("client_id"), result->client_id);
     }
-    write_str(w, "code", result->code);
-    write_str(w, "message", result->message);
-    write_bool(w, "retryable", result->retryable);
+    write_str(w, LIT("code"), result->code);
+    write_str(w, LIT("message"), result->message);
+    write_bool(w, LIT("retryable"), result->retryable);
     if (result->retry_after_ms > 0) {
-        write_uint(w, "retry_after_ms", result->retry_after_ms);
+        write_uint(w, LIT("retry_after_ms"), result->retry_after_ms);
     }
 }
 
 void tf_result_read_write_head(tf_writer *w, const tf_result_subscribe *state, size_t items)
 {
     tf_mp_wr_map(w, 4);
-    write_uint(w, "epoch", state->epoch);
-    write_uint(w, "first", state->first);
-    write_uint(w, "head", state->head);
-    write_key(w, "items");
+    write_uint(w, LIT("epoch"), state->epoch);
+    write_uint(w, LIT("first"), state->first);
+    write_uint(w, LIT("head"), state->head);
+    write_key(w, LIT("items"));
     tf_mp_wr_array(w, items);
 }
 
@@ -439,13 +443,13 @@ void tf_result_read_write_head(tf_writer *w, const tf_result_subscribe *state, s
 
 tf_err tf_activity_read(tf_slice in, tf_activity *out)
 {
-    static const field fields[] = {{"epoch", UINT, false, offsetof(tf_activity, epoch)},
-                                   {"seq", UINT, false, offsetof(tf_activity, seq)},
-                                   {"id", STR, false, offsetof(tf_activity, id)},
-                                   {"sender", NODE, false, offsetof(tf_activity, sender)},
-                                   {"client_id", STR, false, offsetof(tf_activity, client_id)},
-                                   {"timestamp", UINT, false, offsetof(tf_activity, timestamp_ms)},
-                                   {"body", BIN, false, offsetof(tf_activity, body)}};
+    static const field fields[] = {{NAME("epoch"), UINT, false, offsetof(tf_activity, epoch)},
+                                   {NAME("seq"), UINT, false, offsetof(tf_activity, seq)},
+                                   {NAME("id"), STR, false, offsetof(tf_activity, id)},
+                                   {NAME("sender"), NODE, false, offsetof(tf_activity, sender)},
+                                   {NAME("client_id"), STR, false, offsetof(tf_activity, client_id)},
+                                   {NAME("timestamp"), UINT, false, offsetof(tf_activity, timestamp_ms)},
+                                   {NAME("body"), BIN, false, offsetof(tf_activity, body)}};
     tf_err err = read_map(in, FIELDS(fields), LENIENT, out, NULL);
     return err == TF_OK && (out->seq == 0 || out->id.len > TF_ACTIVITY_ID_MAX || out->timestamp_ms > INT64_MAX)
                ? TF_ERR_PEER_SYNTAX
@@ -455,20 +459,20 @@ tf_err tf_activity_read(tf_slice in, tf_activity *out)
 void tf_activity_write(tf_writer *w, const tf_activity *activity)
 {
     tf_mp_wr_map(w, 7);
-    write_uint(w, "epoch", activity->epoch);
-    write_uint(w, "seq", activity->seq);
-    write_str(w, "id", activity->id);
-    write_bin(w, "sender", tf_slice_of(activity->sender.bytes, TF_NODE_ID_LEN));
-    write_str(w, "client_id", activity->client_id);
-    write_uint(w, "timestamp", activity->timestamp_ms);
-    write_bin(w, "body", activity->body);
+    write_uint(w, LIT("epoch"), activity->epoch);
+    write_uint(w, LIT("seq"), activity->seq);
+    write_str(w, LIT("id"), activity->id);
+    write_bin(w, LIT("sender"), tf_slice_of(activity->sender.bytes, TF_NODE_ID_LEN));
+    write_str(w, LIT("client_id"), activity->client_id);
+    write_uint(w, LIT("timestamp"), activity->timestamp_ms);
+    write_bin(w, LIT("body"), activity->body);
 }
 
 tf_err tf_gap_read(tf_slice in, tf_gap *out)
 {
-    static const field fields[] = {{"epoch", UINT, false, offsetof(tf_gap, epoch)},
-                                   {"next", UINT, false, offsetof(tf_gap, next)},
-                                   {"reason", STR, false, offsetof(tf_gap, reason)}};
+    static const field fields[] = {{NAME("epoch"), UINT, false, offsetof(tf_gap, epoch)},
+                                   {NAME("next"), UINT, false, offsetof(tf_gap, next)},
+                                   {NAME("reason"), STR, false, offsetof(tf_gap, reason)}};
     tf_err err = read_map(in, FIELDS(fields), LENIENT, out, NULL);
     return err == TF_OK && out->next == 0 ? TF_ERR_PEER_SYNTAX : err;
 }
@@ -476,7 +480,7 @@ tf_err tf_gap_read(tf_slice in, tf_gap *out)
 void tf_gap_write(tf_writer *w, const tf_gap *gap)
 {
     tf_mp_wr_map(w, 3);
-    write_uint(w, "epoch", gap->epoch);
-    write_uint(w, "next", gap->next);
-    write_str(w, "reason", gap->reason);
+    write_uint(w, LIT("epoch"), gap->epoch);
+    write_uint(w, LIT("next"), gap->next);
+    write_str(w, LIT("reason"), gap->reason);
 }

@@ -146,8 +146,8 @@ static tf_err report_refused(tf_item *item, const tf_result_refusal *refusal)
 
 static tf_result_refusal own_refusal(tf_refusal refusal)
 {
-    return (tf_result_refusal){.code = tf_slice_str(tf_refusal_name(refusal)),
-                               .message = tf_slice_str(tf_refusal_text(refusal)),
+    return (tf_result_refusal){.code = tf_refusal_code(refusal),
+                               .message = tf_refusal_message(refusal),
                                .retryable = tf_refusal_is_retryable(refusal)};
 }
 

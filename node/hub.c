@@ -208,7 +208,9 @@ void tf_hub_touch(tf_hub *hub, tf_conn *conn)
 
 static void add_text(tf_writer *w, const char *text)
 {
-    tf_wr_bytes(w, tf_slice_str(text));
+    for (; *text != 0; text++) {
+        tf_wr_u8(w, (uint8_t)*text);
+    }
 }
 
 static void add_number(tf_writer *w, uint64_t number)
@@ -218,7 +220,7 @@ static void add_number(tf_writer *w, uint64_t number)
 }
 
 /* What is wrong, and where there are two numbers to it, both (D1). */
-static void describe(tf_conn *conn, tf_err err)
+static tf_slice describe(tf_conn *conn, tf_err err)
 {
     tf_writer w;
     tf_wr_init(&w, (uint8_t *)conn->failure_text, TF_CLOSE_REASON_MAX);
@@ -233,6 +235,7 @@ static void describe(tf_conn *conn, tf_err err)
         }
     }
     conn->failure_text[tf_wr_len(&w)] = 0;
+    return tf_slice_of(conn->failure_text, tf_wr_len(&w));
 }
 
 void tf_hub_fail(tf_conn *conn, tf_err err)
@@ -244,8 +247,7 @@ void tf_hub_fail(tf_conn *conn, tf_err err)
     forget(hub, conn);
     conn->failed = true;
     conn->failure = err;
-    describe(conn, err);
-    tf_link_close(conn->link, hub->now, tf_close_from_err(err), tf_slice_str(conn->failure_text));
+    tf_link_close(conn->link, hub->now, tf_close_from_err(err), describe(conn, err));
     tf_list_append(&hub->failed, &conn->in_failed);
     set_dirty(hub, conn);
 }

@@ -56,23 +56,23 @@ static void set_lagging(tf_subscription *subscription)
 }
 
 /* Hands one message for the sink to the session. */
-static tf_err deliver(tf_subscription *subscription, const char *method, tf_slice args)
+static tf_err deliver(tf_subscription *subscription, tf_slice method, tf_slice args)
 {
     tf_conn *conn = subscription->conn;
-    tf_delivery delivery = {.target = subscription->sink, .method = tf_slice_str(method), .args = args};
+    tf_delivery delivery = {.target = subscription->sink, .method = method, .args = args};
     tf_local none = TF_LOCAL_NONE;
     tf_hub_wake(conn);
     return tf_session_deliver(conn->session, conn->hub->now, &delivery, &none);
 }
 
-static tf_err deliver_gap(tf_subscription *subscription, uint64_t next, const char *reason)
+static tf_err deliver_gap(tf_subscription *subscription, uint64_t next, tf_slice reason)
 {
     uint8_t bytes[TF_RESULT_SMALL_MAX];
     tf_writer w;
     tf_wr_init(&w, bytes, sizeof(bytes));
-    tf_gap_write(&w, &(tf_gap){subscription->channel->epoch, next, tf_slice_str(reason)});
+    tf_gap_write(&w, &(tf_gap){subscription->channel->epoch, next, reason});
     TF_ASSERT(tf_wr_ok(&w));
-    tf_err err = deliver(subscription, "gap", tf_slice_of(bytes, tf_wr_len(&w)));
+    tf_err err = deliver(subscription, tf_slice_str("gap"), tf_slice_of(bytes, tf_wr_len(&w)));
     if (err == TF_OK) {
         subscription->next = next;
         subscription->sent += tf_wr_len(&w);
@@ -83,9 +83,9 @@ static tf_err deliver_gap(tf_subscription *subscription, uint64_t next, const ch
 /* One encoded activity. A body that the subscriber does not take is announced as a gap, never left out silently. */
 static tf_err deliver_activity(tf_subscription *subscription, uint64_t seq, tf_slice args)
 {
-    tf_err err = deliver(subscription, "activity", args);
+    tf_err err = deliver(subscription, tf_slice_str("activity"), args);
     if (err == TF_ERR_LIMIT_BYTES) {
-        return deliver_gap(subscription, seq + 1, "too_large");
+        return deliver_gap(subscription, seq + 1, tf_slice_str("too_large"));
     }
     if (err == TF_OK) {
         subscription->next = seq + 1;
@@ -169,10 +169,10 @@ static fed feed_one(tf_hub *hub, tf_subscription *subscription)
     case TF_STORE_LATER:
         return FED_LATER;
     case TF_STORE_GONE:
-        err = deliver_gap(subscription, stored.seq, "trimmed");
+        err = deliver_gap(subscription, stored.seq, tf_slice_str("trimmed"));
         break;
     case TF_STORE_DAMAGED:
-        err = deliver_gap(subscription, stored.seq, "damaged");
+        err = deliver_gap(subscription, stored.seq, tf_slice_str("damaged"));
         break;
     case TF_STORE_HERE:
         err = deliver_activity(subscription, stored.seq, encode(hub, channel, &stored));

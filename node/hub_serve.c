@@ -4,9 +4,9 @@
 
 static const tf_slice nobody = {NULL, 0};
 
-static bool is_method(const tf_call *call, const char *name)
+static bool is_method(const tf_call *call, tf_slice name)
 {
-    return tf_slice_eq(call->event->method, tf_slice_str(name));
+    return tf_slice_eq(call->event->method, name);
 }
 
 static tf_err refuse(const tf_call *call, tf_refusal refusal)
@@ -189,7 +189,7 @@ static tf_err serve_open(const tf_call *call)
 
 tf_err tf_hub_serve_root(const tf_call *call)
 {
-    if (is_method(call, "open")) {
+    if (is_method(call, tf_slice_str("open"))) {
         return serve_open(call);
     }
     return refuse(call, TF_REFUSAL_BAD_REQUEST);
@@ -235,16 +235,16 @@ static tf_err serve_read(const tf_call *call)
 
 tf_err tf_hub_serve_channel(const tf_call *call)
 {
-    if (is_method(call, "send")) {
+    if (is_method(call, tf_slice_str("send"))) {
         return tf_hub_serve_send(call);
     }
-    if (is_method(call, "subscribe")) {
+    if (is_method(call, tf_slice_str("subscribe"))) {
         return serve_subscribe(call);
     }
-    if (is_method(call, "read")) {
+    if (is_method(call, tf_slice_str("read"))) {
         return serve_read(call);
     }
-    if (is_method(call, "close")) {
+    if (is_method(call, tf_slice_str("close"))) {
         return serve_close(call);
     }
     return refuse(call, TF_REFUSAL_BAD_REQUEST);

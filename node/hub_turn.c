@@ -31,8 +31,8 @@ tf_err tf_hub_refuse(tf_conn *conn, tf_local promise, tf_slice client_id, tf_ref
     }
     tf_wr_init(&w, bytes, sizeof(bytes));
     tf_result_refusal_write(&w, &(tf_result_refusal){.client_id = client_id,
-                                                     .code = tf_slice_str(tf_refusal_name(refusal)),
-                                                     .message = tf_slice_str(tf_refusal_text(refusal)),
+                                                     .code = tf_refusal_code(refusal),
+                                                     .message = tf_refusal_message(refusal),
                                                      .retryable = tf_refusal_is_retryable(refusal),
                                                      .retry_after_ms = tf_refusal_retry_after_ms(refusal)});
     TF_ASSERT(tf_wr_ok(&w));

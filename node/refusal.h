@@ -41,6 +41,9 @@ typedef enum tf_refusal {
 const char *tf_refusal_name(tf_refusal refusal);
 /* English text, static, never NULL. */
 const char *tf_refusal_text(tf_refusal refusal);
+/* The same as slices, for the wire. */
+tf_slice tf_refusal_code(tf_refusal refusal);
+tf_slice tf_refusal_message(tf_refusal refusal);
 bool tf_refusal_is_retryable(tf_refusal refusal);
 /* Milliseconds that the refused side should wait before it tries again; 0 for final refusals. */
 uint32_t tf_refusal_retry_after_ms(tf_refusal refusal);

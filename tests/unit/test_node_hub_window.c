@@ -1,0 +1,265 @@
+/* node/hub: the window and its order guard, and what else bounds sends (S6, S7). */
+#include "tests/support/check_main.h"
+#include "tests/unit/hub_world.h"
+
+typedef struct setup {
+    world w;
+    world_node *node;
+    raw_peer *raw;
+} setup;
+
+static void begin_with(setup *s, const tf_hub_config *config)
+{
+    world_init(&s->w, 1);
+    s->node = world_add(&s->w, true, config);
+    s->raw = raw_new(&s->w, s->node, 11);
+    raw_open(s->raw, "room");
+}
+
+static void begin(setup *s)
+{
+    begin_with(s, NULL);
+}
+
+static void end(setup *s)
+{
+    world_free(&s->w);
+    free(s->raw);
+}
+
+START_TEST(hub_sends_beyond_the_window_are_refused_and_come_back_in_order)
+{
+    setup s;
+    tf_local promises[64];
+    begin(&s);
+    s.node->stub.hold = true;
+    for (unsigned i = 0; i < 64; i++) {
+        promises[i] = raw_send_numbered(s.raw, i + 1);
+    }
+    raw_settle(s.raw);
+    for (unsigned i = 32; i < 64; i++) {
+        ck_assert_str_eq(raw_outcome(s.raw, promises[i]), "too_many_in_flight");
+    }
+    while (stub_release(&s.node->stub)) { /* two groups: the second gathered behind the first */
+        raw_settle(s.raw);
+    }
+    for (unsigned i = 0; i < 32; i++) {
+        ck_assert_uint_eq(raw_ack(s.raw, promises[i]).seq, i + 1);
+    }
+    s.node->stub.hold = false;
+    for (unsigned i = 32; i < 64; i++) {
+        promises[i] = raw_send_numbered(s.raw, i + 1);
+    }
+    raw_settle(s.raw);
+    for (unsigned i = 32; i < 64; i++) {
+        ck_assert_uint_eq(raw_ack(s.raw, promises[i]).seq, i + 1);
+    }
+    ck_assert(store_holds(s.node, "room", 1, 64));
+    end(&s);
+}
+END_TEST
+
+START_TEST(hub_order_guard_refuses_what_would_pass_a_refused_send)
+{
+    setup s;
+    tf_hub_config config = {.max_in_flight = 2};
+    begin_with(&s, &config);
+    s.node->stub.hold = true;
+    for (unsigned i = 1; i <= 4; i++) {
+        (void)raw_send_numbered(s.raw, i);
+    }
+    world_settle(&s.w); /* the raw peer processes nothing: no session ack covers the refusals */
+    s.node->stub.hold = false;
+    ck_assert(stub_release(&s.node->stub));
+    world_settle(&s.w);
+    tf_local fifth = raw_send_numbered(s.raw, 5);
+    tf_local fourth = raw_send_numbered(s.raw, 4);
+    tf_local third = raw_send_numbered(s.raw, 3);
+    tf_local fourth_again = raw_send_numbered(s.raw, 4);
+    raw_settle(s.raw);
+    ck_assert_str_eq(raw_outcome(s.raw, fifth), "too_many_in_flight"); /* the code that raised the guard */
+    ck_assert_str_eq(raw_outcome(s.raw, fourth), "too_many_in_flight");
+    ck_assert_uint_eq(raw_ack(s.raw, third).seq, 3);
+    ck_assert_uint_eq(raw_ack(s.raw, fourth_again).seq, 4);
+    fifth = raw_send_numbered(s.raw, 5);
+    raw_settle(s.raw);
+    ck_assert(store_holds(s.node, "room", 1, 5));
+    end(&s);
+}
+END_TEST
+
+START_TEST(hub_send_whose_session_ack_covers_every_refusal_is_accepted)
+{
+    setup s;
+    tf_hub_config config = {.max_in_flight = 1};
+    begin_with(&s, &config);
+    s.node->stub.hold = true;
+    (void)raw_send_numbered(s.raw, 1);
+    (void)raw_send_numbered(s.raw, 2);
+    (void)raw_send_numbered(s.raw, 3);
+    raw_settle(s.raw); /* takes the refusals: what is sent from now on acks them */
+    s.node->stub.hold = false;
+    ck_assert(stub_release(&s.node->stub));
+    raw_settle(s.raw);
+    tf_local fourth = raw_send_numbered(s.raw, 4); /* its client knew of 2 and 3, and chose */
+    raw_settle(s.raw);
+    ck_assert_uint_eq(raw_ack(s.raw, fourth).seq, 2);
+    tf_local second = raw_send_numbered(s.raw, 2);
+    raw_settle(s.raw);
+    ck_assert_uint_eq(raw_ack(s.raw, second).seq, 3); /* the guard is gone */
+    end(&s);
+}
+END_TEST
+
+START_TEST(hub_group_that_the_store_refuses_leaves_no_hole_and_keeps_the_order)
+{
+    setup s;
+    tf_local promises[6];
+    begin(&s);
+    (void)raw_send_numbered(s.raw, 1);
+    raw_settle(s.raw);
+    s.node->stub.hold = true;
+    promises[0] = raw_send_numbered(s.raw, 2);
+    raw_settle(s.raw); /* the group of 2 is with the store ... */
+    for (unsigned i = 1; i < 4; i++) {
+        promises[i] = raw_send_numbered(s.raw, i + 2); /* ... and 3, 4, 5 gather behind it (S6) */
+    }
+    world_settle(&s.w);
+    s.node->stub.refuse = TF_REFUSAL_STORE_FULL;
+    ck_assert(stub_release(&s.node->stub));
+    world_settle(&s.w);
+    s.node->stub.refuse = TF_REFUSAL_NONE;
+    s.node->stub.hold = false;
+    tf_local sixth = raw_send_numbered(s.raw, 6);
+    tf_local back[4];
+    for (unsigned i = 0; i < 4; i++) {
+        back[i] = raw_send_numbered(s.raw, i + 2);
+    }
+    raw_settle(s.raw);
+    for (unsigned i = 0; i < 4; i++) {
+        ck_assert_str_eq(raw_outcome(s.raw, promises[i]), "store_full");
+        ck_assert_uint_eq(raw_ack(s.raw, back[i]).seq, i + 2);
+    }
+    ck_assert_str_eq(raw_outcome(s.raw, sixth), "store_full");
+    (void)raw_send_numbered(s.raw, 6);
+    raw_settle(s.raw);
+    ck_assert(store_holds(s.node, "room", 1, 6));
+    end(&s);
+}
+END_TEST
+
+START_TEST(hub_refused_group_of_a_lost_session_lets_nothing_pass)
+{
+    setup s;
+    begin(&s);
+    s.node->stub.hold = true;
+    (void)raw_send_numbered(s.raw, 1);
+    raw_settle(s.raw);
+    (void)raw_send_numbered(s.raw, 2);
+    raw_settle(s.raw);
+    world_disconnect(&s.w, raw_pair(s.raw)); /* nobody hears that 1 was refused */
+    s.node->stub.refuse = TF_REFUSAL_UNAVAILABLE;
+    ck_assert(stub_release(&s.node->stub));
+    s.node->stub.refuse = TF_REFUSAL_NONE;
+    s.node->stub.hold = false;
+    world_settle(&s.w);
+    ck_assert_uint_eq(store_head(s.node, "room"), 0); /* 2 did not pass */
+    raw_peer *next = raw_new(&s.w, s.node, 11);
+    raw_open(next, "room");
+    (void)raw_send_numbered(next, 1);
+    (void)raw_send_numbered(next, 2);
+    raw_settle(next);
+    ck_assert(store_holds(s.node, "room", 1, 2));
+    world_free(&s.w);
+    free(next);
+    free(s.raw);
+}
+END_TEST
+
+START_TEST(hub_window_is_per_origin_behind_a_relay)
+{
+    setup s;
+    tf_hub_config config = {.max_in_flight = 2};
+    tf_local promises[6];
+    world_init(&s.w, 3);
+    s.w.relay = true;
+    s.node = world_add(&s.w, true, &config);
+    s.raw = raw_new(&s.w, s.node, 11);
+    raw_open(s.raw, "room");
+    s.node->stub.hold = true;
+    for (unsigned i = 0; i < 6; i++) {
+        char id[8];
+        const tf_who origin = {world_id(50), i / 3}; /* two instances: two windows */
+        (void)snprintf(id, sizeof(id), "c-%u", i);
+        promises[i] = raw_send_origin(s.raw, id, tf_slice_str(id), &origin);
+    }
+    raw_settle(s.raw);
+    s.node->stub.hold = false;
+    while (stub_release(&s.node->stub)) {
+        raw_settle(s.raw);
+    }
+    raw_settle(s.raw);
+    for (unsigned i = 0; i < 6; i++) {
+        ck_assert_str_eq(raw_outcome(s.raw, promises[i]), i % 3 == 2 ? "too_many_in_flight" : "acked");
+    }
+    end(&s);
+}
+END_TEST
+
+START_TEST(hub_bodies_that_wait_for_their_commit_are_bounded)
+{
+    setup s;
+    static uint8_t body[400];
+    tf_hub_config config = {.max_message = 4096, .commit_bytes_per_peer = 1000};
+    tf_local promises[3];
+    begin_with(&s, &config);
+    s.node->stub.hold = true;
+    for (unsigned i = 0; i < 3; i++) {
+        char id[8];
+        (void)snprintf(id, sizeof(id), "c-%u", i);
+        promises[i] = raw_send_origin(s.raw, id, tf_slice_of(body, sizeof(body)), NULL);
+    }
+    raw_settle(s.raw);
+    ck_assert_str_eq(raw_outcome(s.raw, promises[1]), "waiting");
+    ck_assert_str_eq(raw_outcome(s.raw, promises[2]), "overloaded");
+    end(&s);
+}
+END_TEST
+
+START_TEST(hub_draining_refuses_new_sends_and_finishes_the_old_ones)
+{
+    setup s;
+    begin(&s);
+    s.node->stub.hold = true;
+    tf_local first = raw_send(s.raw, "a", "one");
+    raw_settle(s.raw);
+    tf_hub_drain(s.node->hub);
+    tf_local second = raw_send(s.raw, "b", "two");
+    tf_local again = raw_send(s.raw, "a", "one");
+    raw_settle(s.raw);
+    ck_assert(!tf_hub_is_drained(s.node->hub));
+    ck_assert_str_eq(raw_outcome(s.raw, second), "draining");
+    ck_assert(stub_release(&s.node->stub));
+    raw_settle(s.raw);
+    ck_assert(tf_hub_is_drained(s.node->hub));
+    ck_assert_str_eq(raw_outcome(s.raw, first), "acked");
+    ck_assert(raw_ack(s.raw, again).duplicate);
+    end(&s);
+}
+END_TEST
+
+int main(void)
+{
+    const TTest *const tests[] = {
+        hub_sends_beyond_the_window_are_refused_and_come_back_in_order,
+        hub_order_guard_refuses_what_would_pass_a_refused_send,
+        hub_send_whose_session_ack_covers_every_refusal_is_accepted,
+        hub_group_that_the_store_refuses_leaves_no_hole_and_keeps_the_order,
+        hub_refused_group_of_a_lost_session_lets_nothing_pass,
+        hub_window_is_per_origin_behind_a_relay,
+        hub_bodies_that_wait_for_their_commit_are_bounded,
+        hub_draining_refuses_new_sends_and_finishes_the_old_ones,
+        NULL,
+    };
+    return tf_test_run("node/hub window", tests);
+}
