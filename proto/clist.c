@@ -57,13 +57,15 @@ tf_err tf_clist_reserve(tf_clist *c, size_t extra)
 
 static void recycle(tf_clist *c, tf_clist_entry *entry)
 {
-    if (c->spare_count >= SPARE_MIN && c->spare_count >= c->count) {
-        tf_free(c->mem, entry, sizeof(*entry));
-        return;
-    }
     entry->next = c->spare;
     c->spare = entry;
     c->spare_count++;
+    while (c->spare_count > SPARE_MIN && c->spare_count > c->count) {
+        entry = c->spare;
+        c->spare = entry->next;
+        c->spare_count--;
+        tf_free(c->mem, entry, sizeof(*entry));
+    }
 }
 
 static tf_clist_entry *get(const tf_map *map, uint64_t key)

@@ -136,6 +136,9 @@ void tf_pair_turn(tf_pair *pair, int of)
     tf_pair_side *side = &pair->side[of];
     for (tf_session_event event; tf_session_next_event(side->session, &event);) {
         record(side, &event);
+        if (side->on_event != NULL) {
+            side->on_event(pair, of);
+        }
     }
     side->err = tf_session_done(side->session, pair->now);
 }
@@ -169,7 +172,7 @@ void tf_pair_deliver_all(tf_pair *pair, int to)
 
 void tf_pair_settle(tf_pair *pair)
 {
-    for (int round = 0; round < 1000; round++) {
+    for (int round = 0; round < 100000; round++) {
         bool busy = false;
         tf_time next = TF_NEVER;
         for (int i = 0; i < 2; i++) {

@@ -27,10 +27,13 @@ typedef struct tf_pair_event {
 
 typedef struct tf_pair_message tf_pair_message;
 
+typedef struct tf_pair tf_pair;
+
 typedef struct tf_pair_side {
     tf_local_ids ids;
     tf_session *session;
     bool holds;               /* holds every import that an event shows, once */
+    void (*on_event)(tf_pair *pair, int side); /* within the turn, after an event was recorded; NULL: none */
     tf_err err;               /* of the last recv or done */
     size_t event_count;
     tf_pair_event events[TF_PAIR_EVENTS_MAX];
@@ -38,11 +41,11 @@ typedef struct tf_pair_side {
     size_t line_count;
 } tf_pair_side;
 
-typedef struct tf_pair {
+struct tf_pair {
     const tf_mem *mem;
     tf_time now;
     tf_pair_side side[2];
-} tf_pair;
+};
 
 /* The limits of both sides unless a test gives others. */
 tf_session_limits tf_pair_limits(void);

@@ -1,0 +1,554 @@
+/* What crosses on the way (PROTOCOL.md D5, D7, D8, D10), in both orders. Side 0 is called A, side 1 B. */
+#include "proto/limits.h"
+#include "proto/session.h"
+#include "tests/support/check_main.h"
+#include "tests/support/session_pair.h"
+#include "tests/support/support.h"
+
+#define A 0
+#define B 1
+
+static tf_pair pair;
+
+/* A knows `object` of its own, and B holds it under the id that comes back. */
+static tf_local export_object(tf_local *object)
+{
+    ck_assert_int_eq(tf_pair_init(&pair, tf_test_mem(), NULL), TF_OK);
+    *object = tf_pair_new_local(&pair, A);
+    (void)tf_pair_send_ref(&pair, A, TF_PAIR_PEER_ROOT, "m", *object, TF_REF_OBJECT);
+    tf_pair_deliver_all(&pair, B);
+    const tf_pair_event *call = tf_pair_find(&pair, B, TF_SESSION_DELIVER, 0);
+    tf_pair_resolve_data(&pair, B, call->result, "");
+    tf_local import = call->refs[0].local;
+    tf_pair_settle(&pair);
+    tf_pair_forget_events(&pair);
+    return import;
+}
+
+/* A has asked B for something; B has not answered. The promise at A comes back, B's is in *theirs. */
+static tf_local ask(tf_local *theirs)
+{
+    ck_assert_int_eq(tf_pair_init(&pair, tf_test_mem(), NULL), TF_OK);
+    tf_local result = tf_pair_send(&pair, A, TF_PAIR_PEER_ROOT, "get", true);
+    tf_pair_deliver_all(&pair, B);
+    *theirs = tf_pair_find(&pair, B, TF_SESSION_DELIVER, 0)->result;
+    tf_pair_forget_events(&pair);
+    return result;
+}
+
+static void settle_empty(void)
+{
+    tf_pair_settle(&pair);
+    ck_assert(tf_pair_is_empty(&pair));
+    tf_pair_free(&pair);
+}
+
+/* Answers every call that a side has heard, and lets go of what came with it. */
+static void answer_all(int side)
+{
+    for (size_t i = 0; i < tf_pair_count(&pair, side, TF_SESSION_DELIVER); i++) {
+        const tf_pair_event *call = tf_pair_find(&pair, side, TF_SESSION_DELIVER, i);
+        for (size_t k = 0; k < call->ref_count; k++) {
+            tf_session_release(pair.side[side].session, pair.now, call->refs[k].local);
+        }
+        if (call->result != TF_LOCAL_NONE) {
+            tf_pair_resolve_data(&pair, side, call->result, "");
+        }
+    }
+}
+
+/* -- drop x mention ------------------------------------------------------------------------------------------------ */
+
+START_TEST(drop_crossing_a_mention_is_ignored_and_revived)
+{
+    tf_local object = TF_LOCAL_NONE;
+    tf_local import = export_object(&object);
+    (void)tf_pair_send_ref(&pair, A, TF_PAIR_PEER_ROOT, "again", object, TF_REF_OBJECT);
+    (void)tf_pair_flush(&pair, A);
+    tf_session_release(pair.side[B].session, pair.now, import);
+    (void)tf_pair_flush(&pair, B);
+    ck_assert(tf_pair_step(&pair, A)); /* the drop, which has not seen the mention */
+    ck_assert_uint_eq(tf_pair_stats(&pair, A).drops_ignored, 1);
+    ck_assert_uint_eq(tf_pair_stats(&pair, A).exports, 2);
+    ck_assert(tf_pair_step(&pair, B)); /* the mention: a new import */
+    ck_assert_int_eq(pair.side[B].err, TF_OK);
+    tf_local revived = tf_pair_find(&pair, B, TF_SESSION_DELIVER, 0)->refs[0].local;
+    ck_assert_uint_ne(revived, import);
+    ck_assert_uint_eq(tf_pair_count(&pair, A, TF_SESSION_DROPPED), 0);
+    (void)tf_pair_send(&pair, B, revived, "call", false); /* it can be spoken to again */
+    answer_all(B);
+    tf_pair_settle(&pair);
+    ck_assert_uint_eq(tf_pair_find(&pair, A, TF_SESSION_DELIVER, 0)->local, object);
+    ck_assert_uint_eq(tf_pair_count(&pair, A, TF_SESSION_DROPPED), 1);
+    settle_empty();
+}
+END_TEST
+
+START_TEST(drop_after_a_mention_was_seen_is_executed)
+{
+    tf_local object = TF_LOCAL_NONE;
+    tf_local import = export_object(&object);
+    (void)tf_pair_send_ref(&pair, A, TF_PAIR_PEER_ROOT, "again", object, TF_REF_OBJECT);
+    tf_pair_deliver_all(&pair, B); /* held twice now */
+    answer_all(B);
+    tf_session_release(pair.side[B].session, pair.now, import);
+    tf_pair_deliver_all(&pair, A);
+    ck_assert_uint_eq(tf_pair_stats(&pair, A).drops_ignored, 0);
+    ck_assert_uint_eq(tf_pair_stats(&pair, A).drops_executed, 1);
+    ck_assert_uint_eq(tf_pair_find(&pair, A, TF_SESSION_DROPPED, 0)->local, object);
+    settle_empty();
+}
+END_TEST
+
+START_TEST(drop_executed_then_a_mention_uses_a_new_ref)
+{
+    tf_local object = TF_LOCAL_NONE;
+    tf_local import = export_object(&object);
+    tf_session_release(pair.side[B].session, pair.now, import);
+    tf_pair_deliver_all(&pair, A);
+    (void)tf_pair_send_ref(&pair, A, TF_PAIR_PEER_ROOT, "again", object, TF_REF_OBJECT);
+    (void)tf_pair_flush(&pair, A);
+    tf_message m;
+    ck_assert_int_eq(tf_message_read(tf_pair_next(&pair, B), &m), TF_OK);
+    tf_ref ref = 0;
+    ck_assert(tf_refs_next(&m.refs, &ref));
+    ck_assert_uint_eq(ref, tf_ref_make(2, TF_REF_OBJECT, TF_SIDE_DIALLER));
+    tf_pair_deliver_all(&pair, B);
+    answer_all(B);
+    settle_empty();
+}
+END_TEST
+
+/* Two drops and two mentions under way at once: each drop is judged by its own ack, a cancelled retirement is harmless. */
+START_TEST(drop_revive_drop_ends_empty)
+{
+    tf_local object = TF_LOCAL_NONE;
+    tf_local import = export_object(&object);
+    pair.side[B].holds = false;
+    tf_session_release(pair.side[B].session, pair.now, import);
+    for (int i = 0; i < 3; i++) {
+        (void)tf_pair_send_ref(&pair, A, TF_PAIR_PEER_ROOT, "again", object, TF_REF_OBJECT);
+    }
+    tf_pair_deliver_all(&pair, B); /* three times revived, three times dropped */
+    ck_assert_uint_eq(tf_pair_stats(&pair, B).retirements, 4);
+    ck_assert_uint_eq(tf_pair_stats(&pair, B).imports, 1);
+    tf_pair_deliver_all(&pair, A);
+    ck_assert_uint_eq(tf_pair_stats(&pair, A).drops_ignored, 3);
+    ck_assert_uint_eq(tf_pair_stats(&pair, A).drops_executed, 1);
+    answer_all(B);
+    settle_empty();
+}
+END_TEST
+
+/* The ack of a drop is that of the moment when it was decided, however late its bytes leave. */
+START_TEST(drop_waiting_to_be_sent_keeps_its_ack)
+{
+    tf_local object = TF_LOCAL_NONE;
+    tf_local import = export_object(&object);
+    tf_session_release(pair.side[B].session, pair.now, import); /* encoded, not sent */
+    (void)tf_pair_send_ref(&pair, A, TF_PAIR_PEER_ROOT, "again", object, TF_REF_OBJECT);
+    tf_pair_deliver_all(&pair, B);
+    tf_local revived = tf_pair_find(&pair, B, TF_SESSION_DELIVER, 0)->refs[0].local;
+    tf_pair_deliver_all(&pair, A); /* now the drop arrives */
+    ck_assert_uint_eq(tf_pair_stats(&pair, A).drops_ignored, 1);
+    (void)tf_pair_send(&pair, B, revived, "call", false);
+    tf_pair_deliver_all(&pair, A);
+    ck_assert_int_eq(pair.side[A].err, TF_OK);
+    answer_all(B);
+    settle_empty();
+}
+END_TEST
+
+/* -- drop x drop --------------------------------------------------------------------------------------------------- */
+
+START_TEST(drops_of_both_sides_cross)
+{
+    tf_local object = TF_LOCAL_NONE;
+    tf_local import = export_object(&object);
+    tf_local back = tf_pair_new_local(&pair, B);
+    (void)tf_pair_send_ref(&pair, B, import, "m", back, TF_REF_OBJECT);
+    tf_pair_deliver_all(&pair, A);
+    tf_local theirs = tf_pair_find(&pair, A, TF_SESSION_DELIVER, 0)->refs[0].local;
+    tf_pair_resolve_data(&pair, A, tf_pair_find(&pair, A, TF_SESSION_DELIVER, 0)->result, "");
+    tf_pair_settle(&pair);
+    tf_session_release(pair.side[A].session, pair.now, theirs);
+    tf_session_release(pair.side[B].session, pair.now, import);
+    (void)tf_pair_flush(&pair, A);
+    (void)tf_pair_flush(&pair, B);
+    ck_assert(tf_pair_step(&pair, A));
+    ck_assert(tf_pair_step(&pair, B));
+    ck_assert_uint_eq(tf_pair_stats(&pair, A).drops_executed, 1);
+    ck_assert_uint_eq(tf_pair_stats(&pair, B).drops_executed, 1);
+    settle_empty();
+}
+END_TEST
+
+/* -- resolve x drop ------------------------------------------------------------------------------------------------ */
+
+START_TEST(resolve_crossing_a_drop_is_ignored_but_its_refs_are_dropped)
+{
+    tf_local theirs = TF_LOCAL_NONE;
+    tf_local result = ask(&theirs);
+    tf_local object = tf_pair_new_local(&pair, B);
+    tf_session_release(pair.side[A].session, pair.now, result);
+    (void)tf_pair_flush(&pair, A);
+    tf_pair_resolve_object(&pair, B, theirs, object);
+    (void)tf_pair_flush(&pair, B);
+    ck_assert(tf_pair_step(&pair, A));
+    ck_assert_int_eq(pair.side[A].err, TF_OK);
+    ck_assert_uint_eq(tf_pair_count(&pair, A, TF_SESSION_RESOLVED), 0);
+    ck_assert(tf_pair_step(&pair, B)); /* a drop of a ref with a retirement to come */
+    ck_assert_int_eq(pair.side[B].err, TF_OK);
+    tf_pair_settle(&pair);
+    ck_assert_uint_eq(tf_pair_count(&pair, B, TF_SESSION_DROPPED), 2); /* the promise, once, and the object */
+    settle_empty();
+}
+END_TEST
+
+START_TEST(resolve_after_a_drop_is_skipped)
+{
+    tf_local theirs = TF_LOCAL_NONE;
+    tf_local result = ask(&theirs);
+    tf_local object = tf_pair_new_local(&pair, B);
+    tf_session_release(pair.side[A].session, pair.now, result);
+    tf_pair_deliver_all(&pair, B);
+    ck_assert_uint_eq(tf_pair_find(&pair, B, TF_SESSION_DROPPED, 0)->local, theirs);
+    tf_pair_resolve_object(&pair, B, theirs, object);
+    ck_assert_uint_eq(tf_pair_flush(&pair, B), 0);
+    tf_pair_settle(&pair); /* the application cannot know: the object is told as dropped all the same */
+    ck_assert_uint_eq(tf_pair_find(&pair, B, TF_SESSION_DROPPED, 1)->local, object);
+    settle_empty();
+}
+END_TEST
+
+/* -- resolve x mention --------------------------------------------------------------------------------------------- */
+
+START_TEST(mention_crossing_a_resolve_names_the_promise)
+{
+    tf_local theirs = TF_LOCAL_NONE;
+    tf_local result = ask(&theirs);
+    (void)tf_pair_send_ref(&pair, A, TF_PAIR_PEER_ROOT, "it", result, TF_REF_PROMISE);
+    (void)tf_pair_flush(&pair, A);
+    tf_pair_resolve_data(&pair, B, theirs, "x");
+    (void)tf_pair_flush(&pair, B);
+    ck_assert(tf_pair_step(&pair, B));
+    ck_assert_int_eq(pair.side[B].err, TF_OK);
+    const tf_pair_event *call = tf_pair_find(&pair, B, TF_SESSION_DELIVER, 0);
+    ck_assert_uint_eq(call->refs[0].local, theirs);
+    ck_assert_int_eq(call->refs[0].kind, TF_REF_PROMISE);
+    ck_assert_uint_eq(tf_pair_count(&pair, B, TF_SESSION_DROPPED), 0);
+    tf_pair_resolve_data(&pair, B, call->result, "");
+    tf_pair_settle(&pair);
+    ck_assert_uint_eq(tf_pair_find(&pair, B, TF_SESSION_DROPPED, 0)->local, theirs); /* now it cannot be named any more */
+    settle_empty();
+}
+END_TEST
+
+/* B1: while the resolve is unacked the promise is mentioned again, to the peer that allocated its number. */
+START_TEST(mention_of_a_resolved_promise_uses_a_fresh_ref)
+{
+    tf_local theirs = TF_LOCAL_NONE;
+    (void)ask(&theirs);
+    tf_mention again = {.local = theirs, .kind = TF_REF_PROMISE};
+    tf_delivery delivery = {
+        .target = TF_PAIR_PEER_ROOT, .method = tf_slice_str("m"), .refs = &again, .ref_count = 1, .want_result = false};
+    tf_pair_resolve_data(&pair, B, theirs, "x");
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(tf_session_deliver(pair.side[B].session, pair.now, &delivery, NULL), TF_OK);
+        tf_pair_resolve_data(&pair, B, theirs, "x");
+    }
+    ck_assert_uint_eq(tf_pair_stats(&pair, B).retirements, 4); /* several refs, one promise */
+    tf_pair_deliver_all(&pair, A);
+    ck_assert_int_eq(pair.side[A].err, TF_OK);
+    ck_assert_uint_eq(tf_pair_count(&pair, A, TF_SESSION_RESOLVED), 4);
+    for (size_t i = 0; i < 3; i++) {
+        const tf_pair_event *call = tf_pair_find(&pair, A, TF_SESSION_DELIVER, i);
+        ck_assert_uint_eq(call->refs[0].local, tf_pair_find(&pair, A, TF_SESSION_RESOLVED, i + 1)->local);
+    }
+    (void)tf_pair_send(&pair, A, TF_PAIR_PEER_ROOT, "innocent", false); /* carries the ack, and is not lost */
+    tf_pair_deliver_all(&pair, B);
+    ck_assert_int_eq(pair.side[B].err, TF_OK);
+    ck_assert_uint_eq(tf_pair_stats(&pair, B).retirements, 0);
+    ck_assert_uint_eq(tf_pair_count(&pair, B, TF_SESSION_DELIVER), 1);
+    ck_assert_uint_eq(tf_pair_count(&pair, B, TF_SESSION_DROPPED), 1); /* once, when the last ref was acked */
+    settle_empty();
+}
+END_TEST
+
+START_TEST(mention_of_an_import_that_was_resolved_is_ours_to_resolve)
+{
+    tf_local theirs = TF_LOCAL_NONE;
+    tf_local result = ask(&theirs);
+    tf_pair_resolve_data(&pair, B, theirs, "x");
+    tf_pair_deliver_all(&pair, A);
+    (void)tf_pair_send_ref(&pair, A, TF_PAIR_PEER_ROOT, "it", result, TF_REF_PROMISE);
+    tf_pair_resolve_data(&pair, A, result, "x");
+    tf_pair_deliver_all(&pair, B);
+    const tf_pair_event *call = tf_pair_find(&pair, B, TF_SESSION_DELIVER, 0);
+    ck_assert_uint_ne(call->refs[0].local, theirs);
+    ck_assert_uint_eq(tf_pair_find(&pair, B, TF_SESSION_RESOLVED, 0)->local, call->refs[0].local);
+    tf_pair_resolve_data(&pair, B, call->result, "");
+    settle_empty();
+}
+END_TEST
+
+/* -- resolve x send-to (D8) ---------------------------------------------------------------------------------------- */
+
+START_TEST(send_crossing_a_resolve_to_an_object_goes_there)
+{
+    tf_local theirs = TF_LOCAL_NONE;
+    tf_local result = ask(&theirs);
+    tf_local object = tf_pair_new_local(&pair, B);
+    (void)tf_pair_send(&pair, A, result, "first", false);
+    (void)tf_pair_send(&pair, A, result, "second", true);
+    (void)tf_pair_flush(&pair, A);
+    tf_pair_resolve_object(&pair, B, theirs, object);
+    (void)tf_pair_flush(&pair, B);
+    ck_assert(tf_pair_step(&pair, B));
+    ck_assert(tf_pair_step(&pair, B));
+    const tf_pair_event *first = tf_pair_find(&pair, B, TF_SESSION_DELIVER, 0);
+    const tf_pair_event *second = tf_pair_find(&pair, B, TF_SESSION_DELIVER, 1);
+    ck_assert_uint_eq(first->local, object);
+    ck_assert_str_eq(first->text, "first");
+    ck_assert_uint_eq(second->local, object);
+    ck_assert_str_eq(second->text, "second");
+    tf_pair_resolve_data(&pair, B, second->result, "");
+    tf_pair_settle(&pair);
+    tf_session_release(pair.side[A].session, pair.now, tf_pair_find(&pair, A, TF_SESSION_RESOLVED, 0)->object.local);
+    settle_empty();
+}
+END_TEST
+
+/* In both orders: the resolve comes first (held deliveries) or the delivery does (the D8 window). */
+START_TEST(send_to_what_is_no_object_is_rejected)
+{
+    static const struct {
+        bool rejected;
+        bool resolved_first;
+        const char *says;
+    } rows[] = {{false, false, "cannot_send_to_data"},
+                {false, true, "cannot_send_to_data"},
+                {true, false, "because"},
+                {true, true, "because"}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        tf_local theirs = TF_LOCAL_NONE;
+        tf_local result = ask(&theirs);
+        tf_local answer = tf_pair_send(&pair, A, result, "m", true);
+        (void)tf_pair_send(&pair, A, answer, "deeper", true); /* to the result of what is rejected */
+        (void)tf_pair_send(&pair, A, result, "unanswered", false);
+        if (!rows[i].resolved_first) {
+            tf_pair_deliver_all(&pair, B);
+            ck_assert_uint_eq(tf_pair_stats(&pair, B).held_items, 3);
+        }
+        if (rows[i].rejected) {
+            tf_pair_reject(&pair, B, theirs, "because");
+        } else {
+            tf_pair_resolve_data(&pair, B, theirs, "data");
+        }
+        tf_pair_settle(&pair);
+        ck_assert_uint_eq(tf_pair_count(&pair, B, TF_SESSION_DELIVER), 0);
+        ck_assert_uint_eq(tf_pair_count(&pair, A, TF_SESSION_RESOLVED), 3);
+        for (size_t k = 1; k < 3; k++) {
+            const tf_pair_event *rejection = tf_pair_find(&pair, A, TF_SESSION_RESOLVED, k);
+            ck_assert_int_eq(rejection->kind, TF_RESOLUTION_REJECTION);
+            ck_assert_ptr_nonnull(strstr(rejection->text, rows[i].says));
+        }
+        settle_empty();
+    }
+}
+END_TEST
+
+START_TEST(send_to_a_rejection_that_names_a_promise_names_it_again)
+{
+    tf_local theirs = TF_LOCAL_NONE;
+    tf_local result = ask(&theirs);
+    (void)tf_pair_send(&pair, A, result, "m", true);
+    (void)tf_pair_flush(&pair, A);
+    tf_mention self = {.local = theirs, .kind = TF_REF_PROMISE};
+    tf_answer answer = {.promise = theirs,
+                        .kind = TF_RESOLUTION_REJECTION,
+                        .data = tf_slice_str("self"),
+                        .refs = &self,
+                        .ref_count = 1};
+    ck_assert_int_eq(tf_session_resolve(pair.side[B].session, pair.now, &answer, 1), TF_OK);
+    tf_pair_deliver_all(&pair, B);
+    ck_assert_uint_eq(tf_pair_count(&pair, B, TF_SESSION_RESOLVED), 1); /* answered from inside */
+    ck_assert_uint_eq(tf_pair_count(&pair, B, TF_SESSION_MENTIONED), 1);
+    ck_assert_uint_eq(tf_pair_find(&pair, B, TF_SESSION_MENTIONED, 0)->local, theirs);
+    tf_pair_deliver_all(&pair, A);
+    const tf_pair_event *rejected = tf_pair_find(&pair, A, TF_SESSION_RESOLVED, 1);
+    ck_assert_str_eq(rejected->text, "self");
+    ck_assert_uint_ne(rejected->refs[0].local, result);
+    ck_assert_int_eq(tf_session_resolve(pair.side[B].session, pair.now, &answer, 1), TF_OK);
+    tf_pair_settle(&pair);
+    ck_assert_uint_eq(tf_pair_find(&pair, A, TF_SESSION_RESOLVED, 2)->local, rejected->refs[0].local);
+    settle_empty();
+}
+END_TEST
+
+/* -- held deliveries ----------------------------------------------------------------------------------------------- */
+
+START_TEST(held_deliveries_come_in_order_and_before_later_ones)
+{
+    tf_local theirs = TF_LOCAL_NONE;
+    tf_local result = ask(&theirs);
+    static const char *const names[] = {"1", "2", "3", "4"};
+    for (size_t i = 0; i < 3; i++) {
+        (void)tf_pair_send(&pair, A, result, names[i], false);
+    }
+    tf_pair_deliver_all(&pair, B);
+    ck_assert_uint_eq(tf_pair_count(&pair, B, TF_SESSION_DELIVER), 0);
+    tf_pair_resolve_object(&pair, B, theirs, TF_PAIR_ROOT);
+    ck_assert(tf_session_has_events(pair.side[B].session));
+    (void)tf_pair_send(&pair, A, result, names[3], false); /* crosses the resolve, finds the others not yet heard */
+    tf_pair_deliver_all(&pair, B);
+    for (size_t i = 0; i < 4; i++) {
+        const tf_pair_event *call = tf_pair_find(&pair, B, TF_SESSION_DELIVER, i);
+        ck_assert_ptr_nonnull(call);
+        ck_assert_str_eq(call->text, names[i]);
+        ck_assert_uint_eq(call->local, TF_PAIR_ROOT);
+    }
+    ck_assert(!tf_session_has_events(pair.side[B].session));
+    tf_pair_settle(&pair);
+    tf_session_release(pair.side[A].session, pair.now, TF_PAIR_PEER_ROOT);
+    settle_empty();
+}
+END_TEST
+
+/* What a held delivery names stays: the peer's object is not dropped, ours is not told as dropped. */
+START_TEST(held_delivery_keeps_what_it_names)
+{
+    tf_local theirs = TF_LOCAL_NONE;
+    tf_local result = ask(&theirs);
+    tf_local ours = tf_pair_new_local(&pair, B);
+    (void)tf_pair_send_ref(&pair, B, TF_PAIR_PEER_ROOT, "take", ours, TF_REF_OBJECT);
+    tf_pair_deliver_all(&pair, A);
+    const tf_pair_event *took = tf_pair_find(&pair, A, TF_SESSION_DELIVER, 0);
+    tf_local theirs_at_a = took->refs[0].local;
+    tf_mention refs[2] = {{.local = theirs_at_a, .kind = TF_REF_OBJECT},
+                          {.local = tf_pair_new_local(&pair, A), .kind = TF_REF_OBJECT}};
+    tf_delivery delivery = {
+        .target = result, .method = tf_slice_str("held"), .refs = refs, .ref_count = 2, .want_result = false};
+    ck_assert_int_eq(tf_session_deliver(pair.side[A].session, pair.now, &delivery, NULL), TF_OK);
+    tf_pair_resolve_data(&pair, A, took->result, "");
+    tf_session_release(pair.side[A].session, pair.now, theirs_at_a);
+    tf_pair_settle(&pair);
+    ck_assert_uint_eq(tf_pair_stats(&pair, B).held_items, 1);
+    ck_assert_uint_eq(tf_pair_stats(&pair, B).imports, 2);
+    ck_assert_uint_eq(tf_pair_count(&pair, B, TF_SESSION_DROPPED), 0);
+    tf_pair_resolve_object(&pair, B, theirs, TF_PAIR_ROOT);
+    pair.side[B].holds = false;
+    tf_pair_settle(&pair);
+    const tf_pair_event *call = tf_pair_find(&pair, B, TF_SESSION_DELIVER, 0);
+    ck_assert_uint_eq(call->refs[0].local, ours);
+    ck_assert_uint_eq(tf_pair_count(&pair, A, TF_SESSION_DROPPED), 2); /* the call's result; the object at last */
+    ck_assert_uint_eq(tf_pair_find(&pair, B, TF_SESSION_DROPPED, 0)->local, ours);
+    settle_empty();
+}
+END_TEST
+
+START_TEST(held_target_dropped_by_the_peer_is_still_served)
+{
+    tf_local theirs = TF_LOCAL_NONE;
+    tf_local result = ask(&theirs);
+    (void)tf_pair_send(&pair, A, result, "m", true);
+    tf_session_release(pair.side[A].session, pair.now, result);
+    tf_pair_deliver_all(&pair, B);
+    ck_assert_uint_eq(tf_pair_count(&pair, B, TF_SESSION_DROPPED), 0);
+    tf_pair_resolve_object(&pair, B, theirs, TF_PAIR_ROOT);
+    tf_pair_turn(&pair, B);
+    ck_assert_uint_eq(tf_pair_find(&pair, B, TF_SESSION_DELIVER, 0)->local, TF_PAIR_ROOT);
+    ck_assert_uint_eq(tf_pair_find(&pair, B, TF_SESSION_DROPPED, 0)->local, theirs);
+    answer_all(B);
+    settle_empty();
+}
+END_TEST
+
+START_TEST(held_deliveries_beyond_the_bound_are_rejected)
+{
+    tf_local theirs = TF_LOCAL_NONE;
+    tf_local result = ask(&theirs);
+    for (size_t i = 0; i < TF_HELD_ITEMS_MAX; i++) {
+        (void)tf_pair_send(&pair, A, result, "m", false);
+    }
+    (void)tf_pair_send(&pair, A, result, "too many", true);
+    (void)tf_pair_send(&pair, A, result, "nobody is told", false);
+    tf_pair_settle(&pair);
+    ck_assert_uint_eq(tf_pair_stats(&pair, B).held_items, TF_HELD_ITEMS_MAX);
+    ck_assert_ptr_nonnull(strstr(tf_pair_find(&pair, A, TF_SESSION_RESOLVED, 0)->text, "overloaded"));
+    tf_pair_resolve_data(&pair, B, theirs, "");
+    settle_empty();
+}
+END_TEST
+
+/* B3, D6: what came with a message that was answered with an error is dropped like anything else. */
+START_TEST(imports_of_a_rejected_delivery_are_dropped)
+{
+    for (int held = 0; held < 2; held++) {
+        tf_local theirs = TF_LOCAL_NONE;
+        tf_local result = ask(&theirs);
+        tf_local object = tf_pair_new_local(&pair, A);
+        (void)tf_pair_send_ref(&pair, A, result, "m", object, TF_REF_OBJECT);
+        if (held == 1) {
+            tf_pair_deliver_all(&pair, B);
+        }
+        tf_pair_resolve_data(&pair, B, theirs, "");
+        tf_pair_settle(&pair);
+        ck_assert_uint_eq(tf_pair_find(&pair, A, TF_SESSION_DROPPED, 0)->local, object);
+        settle_empty();
+    }
+}
+END_TEST
+
+/* B2: nothing stays of a hundred objects that came and went. */
+START_TEST(objects_that_come_and_go_leave_no_memory)
+{
+    tf_local object = TF_LOCAL_NONE;
+    tf_local import = export_object(&object);
+    tf_session_release(pair.side[B].session, pair.now, import);
+    tf_pair_settle(&pair);
+    pair.side[B].holds = false;
+    size_t before = 0;
+    for (int round = 0; round < 20; round++) {
+        for (int i = 0; i < 50; i++) {
+            (void)tf_pair_send_ref(&pair, A, TF_PAIR_PEER_ROOT, "m", tf_pair_new_local(&pair, A), TF_REF_OBJECT);
+        }
+        tf_pair_deliver_all(&pair, B);
+        answer_all(B);
+        tf_pair_settle(&pair);
+        tf_pair_forget_events(&pair);
+        ck_assert(tf_pair_is_empty(&pair));
+        before = round == 1 ? tf_test_heap_shared()->live_bytes : before;
+    }
+    ck_assert_uint_eq(tf_test_heap_shared()->live_bytes, before);
+    settle_empty();
+}
+END_TEST
+
+int main(void)
+{
+    const TTest *const tests[] = {
+        drop_crossing_a_mention_is_ignored_and_revived,
+        drop_after_a_mention_was_seen_is_executed,
+        drop_executed_then_a_mention_uses_a_new_ref,
+        drop_revive_drop_ends_empty,
+        drop_waiting_to_be_sent_keeps_its_ack,
+        drops_of_both_sides_cross,
+        resolve_crossing_a_drop_is_ignored_but_its_refs_are_dropped,
+        resolve_after_a_drop_is_skipped,
+        mention_crossing_a_resolve_names_the_promise,
+        mention_of_a_resolved_promise_uses_a_fresh_ref,
+        mention_of_an_import_that_was_resolved_is_ours_to_resolve,
+        send_crossing_a_resolve_to_an_object_goes_there,
+        send_to_what_is_no_object_is_rejected,
+        send_to_a_rejection_that_names_a_promise_names_it_again,
+        held_deliveries_come_in_order_and_before_later_ones,
+        held_delivery_keeps_what_it_names,
+        held_target_dropped_by_the_peer_is_still_served,
+        held_deliveries_beyond_the_bound_are_rejected,
+        imports_of_a_rejected_delivery_are_dropped,
+        objects_that_come_and_go_leave_no_memory,
+        NULL,
+    };
+    return tf_test_run("proto/session crossings", tests);
+}

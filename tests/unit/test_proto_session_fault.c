@@ -1,0 +1,282 @@
+/* Allocations that fail, one after the other, in a script that meets every path that allocates: a call that says NOMEM has
+ * changed nothing, so that it can be made again; and nothing is ever lost. */
+#include "proto/limits.h"
+#include "proto/session.h"
+#include "tests/support/check_main.h"
+#include "tests/support/session_pair.h"
+#include "tests/support/support.h"
+
+#define A 0
+#define B 1
+
+static tf_pair pair;
+static tf_local promises[4]; /* decided by A */
+static tf_local result;      /* of A's first call */
+static tf_local object;      /* of A */
+
+static tf_err send(int side, tf_local target, const tf_mention *refs, size_t count, tf_local *out)
+{
+    tf_delivery delivery = {.target = target,
+                            .method = tf_slice_str("method"),
+                            .args = tf_slice_str("arguments"),
+                            .refs = refs,
+                            .ref_count = count,
+                            .want_result = out != NULL};
+    return tf_session_deliver(pair.side[side].session, pair.now, &delivery, out);
+}
+
+/* The whole line, each message again until it is taken. Failing done ends a session: then the rest is not run. */
+static tf_err receive(int side)
+{
+    (void)tf_pair_flush(&pair, 1 - side);
+    tf_pair_side *s = &pair.side[side];
+    while (s->line != NULL) {
+        tf_err err = tf_session_recv(s->session, pair.now, tf_pair_next(&pair, side));
+        if (err != TF_OK) {
+            return err;
+        }
+        tf_pair_turn(&pair, side);
+        tf_pair_lose(&pair, side);
+        if (s->err != TF_OK) {
+            return s->err;
+        }
+    }
+    return TF_OK;
+}
+
+static tf_err start(void)
+{
+    return tf_pair_init(&pair, tf_test_mem(), NULL);
+}
+
+static tf_err a_calls(void)
+{
+    tf_mention refs[6];
+    for (size_t i = 0; i < 4; i++) {
+        refs[i] = (tf_mention){.local = promises[i], .kind = TF_REF_PROMISE};
+    }
+    refs[4] = (tf_mention){.local = object, .kind = TF_REF_OBJECT};
+    refs[5] = refs[4];
+    return send(A, TF_PAIR_PEER_ROOT, refs, 6, &result);
+}
+
+static tf_err a_pipelines(void)
+{
+    tf_mention refs[2] = {{.local = object, .kind = TF_REF_OBJECT}, {.local = promises[0], .kind = TF_REF_PROMISE}};
+    tf_local deeper = TF_LOCAL_NONE;
+    tf_err err = send(A, result, refs, 2, &deeper);
+    return err == TF_OK ? send(A, deeper, NULL, 0, NULL) : err;
+}
+
+static tf_err b_receives(void)
+{
+    return receive(B);
+}
+
+static tf_err a_receives(void)
+{
+    return receive(A);
+}
+
+static tf_err a_resolves_a_cycle(void)
+{
+    tf_mention refs[2] = {{.local = promises[1], .kind = TF_REF_PROMISE}, {.local = object, .kind = TF_REF_OBJECT}};
+    tf_mention back = {.local = promises[0], .kind = TF_REF_PROMISE};
+    tf_answer answers[3] = {
+        {.promise = promises[0], .kind = TF_RESOLUTION_DATA, .refs = refs, .ref_count = 2},
+        {.promise = promises[1], .kind = TF_RESOLUTION_REJECTION, .data = tf_slice_str("no"), .refs = &back, .ref_count = 1},
+        {.promise = promises[2], .kind = TF_RESOLUTION_OBJECT, .object = refs[1]},
+    };
+    return tf_session_resolve(pair.side[A].session, pair.now, answers, 3);
+}
+
+static tf_err b_sends_to_what_is_resolved(void)
+{
+    const tf_pair_event *call = tf_pair_find(&pair, B, TF_SESSION_DELIVER, 0);
+    for (size_t i = 0; i < 3; i++) {
+        tf_local answer = TF_LOCAL_NONE;
+        tf_err err = send(B, call->refs[i].local, NULL, 0, &answer);
+        if (err != TF_OK) {
+            return err;
+        }
+    }
+    return TF_OK;
+}
+
+static tf_err b_rejects_the_call(void)
+{
+    const tf_pair_event *call = tf_pair_find(&pair, B, TF_SESSION_DELIVER, 0);
+    tf_answer answer = {.promise = call->result,
+                        .kind = TF_RESOLUTION_REJECTION,
+                        .data = tf_slice_str("never"),
+                        .refs = &call->refs[4],
+                        .ref_count = 1};
+    return tf_session_resolve(pair.side[B].session, pair.now, &answer, 1);
+}
+
+static tf_err b_gives_what_is_ready(void)
+{
+    tf_pair_turn(&pair, B);
+    return pair.side[B].err;
+}
+
+static tf_err b_lets_go(void)
+{
+    const tf_pair_event *call = tf_pair_find(&pair, B, TF_SESSION_DELIVER, 0);
+    for (size_t i = 0; i < call->ref_count; i++) {
+        tf_session_release(pair.side[B].session, pair.now, call->refs[i].local);
+    }
+    return TF_OK;
+}
+
+static tf_err time_passes(void)
+{
+    pair.now += TF_SECOND;
+    tf_err err = tf_session_tick(pair.side[A].session, pair.now);
+    return err == TF_OK ? tf_session_tick(pair.side[B].session, pair.now) : err;
+}
+
+typedef struct stage {
+    tf_err (*run)(void);
+    bool whole; /* NOMEM leaves it undone: it can be run again */
+} stage;
+
+static const stage stages[] = {
+    {start, false},
+    {a_calls, true},
+    {a_pipelines, false},
+    {b_receives, false},
+    {b_sends_to_what_is_resolved, false},
+    {a_resolves_a_cycle, true},
+    {a_receives, false},
+    {b_receives, false},
+    {b_rejects_the_call, true},
+    {b_gives_what_is_ready, false},
+    {a_receives, false},
+    {b_lets_go, false},
+    {time_passes, true},
+    {a_receives, false},
+    {b_receives, false},
+    {time_passes, true},
+};
+
+/* False: the script did not come to its end. */
+static bool run_script(bool for_ever)
+{
+    pair = (tf_pair){.now = 0};
+    promises[0] = 1001;
+    promises[1] = 1002;
+    promises[2] = 1003;
+    promises[3] = 1004;
+    object = 1005;
+    for (size_t i = 0; i < sizeof(stages) / sizeof(stages[0]); i++) {
+        tf_session_stats before[2] = {{0}};
+        for (int side = 0; i > 0 && side < 2; side++) {
+            before[side] = tf_pair_stats(&pair, side);
+        }
+        tf_err err = stages[i].run();
+        if (err == TF_ERR_NOMEM && stages[i].whole && !for_ever) {
+            for (int side = 0; side < 2 && stages[i].run != time_passes; side++) { /* time makes two calls */
+                tf_session_stats after = tf_pair_stats(&pair, side);
+                ck_assert_int_eq(memcmp(&before[side], &after, sizeof(after)), 0);
+            }
+            err = stages[i].run();
+            ck_assert_int_eq(err, TF_OK);
+        }
+        if (err != TF_OK) {
+            ck_assert_int_eq(err, TF_ERR_NOMEM);
+            return false;
+        }
+    }
+    return true;
+}
+
+static void fail_one_after_the_other(bool for_ever)
+{
+    tf_test_heap *heap = tf_test_heap_shared();
+    size_t live = heap->live_blocks;
+    uint64_t k = 0;
+    for (bool failed = true; failed; k++) {
+        ck_assert_uint_lt(k, 1000);
+        uint64_t failures = heap->failures;
+        tf_test_heap_fail_at(heap, k, for_ever);
+        bool whole = run_script(for_ever);
+        failed = heap->failures > failures;
+        tf_test_heap_fail_never(heap);
+        ck_assert(whole || failed);
+        tf_pair_free(&pair);
+        ck_assert_uint_eq(heap->live_blocks, live);
+    }
+    ck_assert_uint_gt(k, 20);
+}
+
+START_TEST(session_one_failed_allocation_loses_nothing)
+{
+    fail_one_after_the_other(false);
+}
+END_TEST
+
+START_TEST(session_no_memory_any_more_loses_nothing)
+{
+    fail_one_after_the_other(true);
+}
+END_TEST
+
+/* recv that found no memory has applied nothing: with memory the same message is taken. */
+START_TEST(session_recv_without_memory_can_be_repeated)
+{
+    for (uint64_t k = 0;; k++) {
+        ck_assert_int_eq(tf_pair_init(&pair, tf_test_mem(), NULL), TF_OK);
+        result = tf_pair_send(&pair, A, TF_PAIR_PEER_ROOT, "m", true);
+        (void)tf_pair_send_ref(&pair, A, result, "m", tf_pair_new_local(&pair, A), TF_REF_OBJECT);
+        (void)tf_pair_flush(&pair, A);
+        ck_assert(tf_pair_step(&pair, B));
+        tf_session_stats before = tf_pair_stats(&pair, B);
+        tf_test_heap_fail_at(tf_test_heap_shared(), k, true);
+        tf_err err = tf_session_recv(pair.side[B].session, pair.now, tf_pair_next(&pair, B));
+        tf_test_heap_fail_never(tf_test_heap_shared());
+        if (err == TF_ERR_NOMEM) {
+            tf_session_stats after = tf_pair_stats(&pair, B);
+            ck_assert_int_eq(memcmp(&before, &after, sizeof(before)), 0);
+            ck_assert(tf_pair_step(&pair, B));
+            ck_assert_int_eq(pair.side[B].err, TF_OK);
+            ck_assert_uint_eq(tf_pair_stats(&pair, B).held_items, 1);
+        }
+        tf_pair_free(&pair);
+        if (err == TF_OK) {
+            ck_assert_uint_gt(k, 2);
+            return;
+        }
+    }
+}
+END_TEST
+
+/* P9, and the promise of the header: a call and its answer cost no allocation once everything has its size. */
+START_TEST(session_steady_calls_allocate_nothing)
+{
+    ck_assert_int_eq(tf_pair_init(&pair, tf_test_mem(), NULL), TF_OK);
+    uint64_t calls = 0;
+    for (int i = 0; i < 2000; i++) {
+        calls = i == 200 ? tf_test_heap_shared()->calls : calls;
+        (void)tf_pair_send(&pair, A, TF_PAIR_PEER_ROOT, "m", true);
+        tf_pair_deliver_all(&pair, B);
+        tf_pair_resolve_data(&pair, B, tf_pair_find(&pair, B, TF_SESSION_DELIVER, 0)->result, "x");
+        tf_pair_deliver_all(&pair, A);
+        tf_pair_forget_events(&pair);
+    }
+    ck_assert_uint_eq(tf_test_heap_shared()->calls, calls);
+    tf_pair_free(&pair);
+}
+END_TEST
+
+int main(void)
+{
+    const TTest *const tests[] = {
+        session_one_failed_allocation_loses_nothing,
+        session_no_memory_any_more_loses_nothing,
+        session_recv_without_memory_can_be_repeated,
+        session_steady_calls_allocate_nothing,
+        NULL,
+    };
+    return tf_test_run("proto/session memory", tests);
+}

@@ -1,0 +1,415 @@
+/* Announced limits: kept by the sender, checked by the receiver, and never at odds between two honest sides. Queues that
+ * are full. */
+#include "proto/limits.h"
+#include "proto/session.h"
+#include "tests/support/check_main.h"
+#include "tests/support/session_pair.h"
+#include "tests/support/support.h"
+
+#define A 0
+#define B 1
+
+static tf_pair pair;
+
+static void begin(const tf_session_limits *of_b)
+{
+    tf_session_limits limits[2] = {tf_pair_limits(), *of_b};
+    ck_assert_int_eq(tf_pair_init(&pair, tf_test_mem(), limits), TF_OK);
+}
+
+static tf_err deliver(size_t objects, size_t promises, bool want)
+{
+    tf_mention refs[8];
+    for (size_t i = 0; i < objects + promises; i++) {
+        refs[i] = (tf_mention){.local = tf_pair_new_local(&pair, A), .kind = i < objects ? TF_REF_OBJECT : TF_REF_PROMISE};
+    }
+    tf_delivery delivery = {.target = TF_PAIR_PEER_ROOT,
+                            .method = tf_slice_str("m"),
+                            .refs = refs,
+                            .ref_count = objects + promises,
+                            .want_result = want};
+    return tf_session_deliver(pair.side[A].session, pair.now, &delivery, NULL);
+}
+
+/* One more than the limit at the sender, from one side below it, at it, and beyond it; refused ones take no number. */
+START_TEST(limit_of_refs_and_promises_is_kept_by_the_sender)
+{
+    tf_session_limits limits = tf_pair_limits();
+    limits.max_refs = 3; /* the root is one */
+    limits.max_promises = 3;
+    limits.max_results = 2;
+    begin(&limits);
+    ck_assert_int_eq(deliver(3, 0, false), TF_ERR_LIMIT_ITEMS);
+    ck_assert_int_eq(deliver(2, 4, false), TF_ERR_LIMIT_ITEMS);
+    ck_assert_int_eq(deliver(2, 0, false), TF_OK);
+    ck_assert_int_eq(deliver(1, 0, true), TF_ERR_LIMIT_ITEMS);
+    ck_assert_int_eq(deliver(0, 0, true), TF_OK);
+    ck_assert_int_eq(deliver(0, 0, true), TF_OK);
+    ck_assert_int_eq(deliver(0, 0, true), TF_ERR_LIMIT_ITEMS); /* results */
+    ck_assert_int_eq(deliver(0, 1, false), TF_OK);
+    ck_assert_int_eq(deliver(0, 1, false), TF_ERR_LIMIT_ITEMS); /* promises */
+    ck_assert_uint_eq(tf_pair_stats(&pair, A).sent, 4);
+    tf_pair_deliver_all(&pair, B);
+    ck_assert_int_eq(pair.side[B].err, TF_OK);
+    ck_assert_uint_eq(tf_pair_stats(&pair, B).received, 4);
+    tf_pair_resolve_data(&pair, B, tf_pair_find(&pair, B, TF_SESSION_DELIVER, 1)->result, "");
+    tf_pair_deliver_all(&pair, A);
+    ck_assert_int_eq(deliver(0, 0, true), TF_OK); /* free again */
+    tf_pair_deliver_all(&pair, B);
+    ck_assert_int_eq(pair.side[B].err, TF_OK);
+    tf_pair_free(&pair);
+}
+END_TEST
+
+/* The same at the receiver: a sender that believes in larger limits goes beyond them. */
+START_TEST(limit_broken_by_the_sender_is_refused)
+{
+    static const struct {
+        tf_session_limits local;
+        size_t objects;
+        size_t promises;
+        bool want;
+        tf_err err;
+    } rows[] = {
+        {{65536, 3, 10, 10}, 2, 0, false, TF_OK}, {{65536, 3, 10, 10}, 3, 0, false, TF_ERR_PEER_LIMIT},
+        {{65536, 9, 2, 10}, 0, 2, false, TF_OK},  {{65536, 9, 2, 10}, 0, 3, false, TF_ERR_PEER_LIMIT},
+        {{65536, 9, 2, 10}, 0, 1, true, TF_OK},   {{65536, 9, 2, 10}, 0, 2, true, TF_ERR_PEER_LIMIT},
+        {{65536, 9, 9, 1}, 0, 0, true, TF_OK},    {{65536, 9, 9, 0}, 0, 0, true, TF_ERR_PEER_LIMIT},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        tf_session_limits all = tf_pair_limits();
+        begin(&all);
+        tf_session_config config = {.side = TF_SIDE_ACCEPTOR,
+                                    .local = rows[i].local,
+                                    .remote = all,
+                                    .ids = &pair.side[B].ids,
+                                    .root = TF_PAIR_ROOT,
+                                    .mem = tf_test_mem()};
+        tf_session_free(pair.side[B].session);
+        ck_assert_int_eq(tf_session_new(&pair.side[B].session, &config), TF_OK);
+        ck_assert_int_eq(deliver(rows[i].objects, rows[i].promises, rows[i].want), TF_OK);
+        (void)tf_pair_flush(&pair, A);
+        (void)tf_pair_step(&pair, B);
+        ck_assert_msg(pair.side[B].err == rows[i].err, "row %zu: %s", i, tf_err_text(pair.side[B].err));
+        tf_pair_free(&pair);
+    }
+}
+END_TEST
+
+/* A promise counts until the turn of its resolution is done: before that its ack cannot be sent. */
+START_TEST(limit_counts_what_is_resolved_in_this_turn)
+{
+    tf_session_limits limits = tf_pair_limits();
+    limits.max_promises = 1;
+    begin(&limits);
+    ck_assert_int_eq(deliver(0, 0, true), TF_OK);
+    tf_pair_deliver_all(&pair, B);
+    tf_pair_resolve_data(&pair, B, tf_pair_find(&pair, B, TF_SESSION_DELIVER, 0)->result, "");
+    (void)tf_pair_flush(&pair, B);
+    tf_session *a = pair.side[A].session;
+    ck_assert_int_eq(tf_session_recv(a, pair.now, tf_pair_next(&pair, A)), TF_OK);
+    tf_session_event event;
+    ck_assert(tf_session_next_event(a, &event));
+    ck_assert_int_eq(deliver(0, 0, true), TF_ERR_LIMIT_ITEMS);
+    ck_assert(!tf_session_next_event(a, &event));
+    ck_assert_int_eq(tf_session_done(a, pair.now), TF_OK);
+    tf_pair_lose(&pair, A);
+    ck_assert_int_eq(deliver(0, 0, true), TF_OK);
+    tf_pair_deliver_all(&pair, B);
+    ck_assert_int_eq(pair.side[B].err, TF_OK);
+    tf_pair_free(&pair);
+}
+END_TEST
+
+START_TEST(message_as_long_as_the_limit_is_sent)
+{
+    tf_session_limits limits = tf_pair_limits();
+    limits.max_message = TF_MESSAGE_MIN_LIMIT;
+    static uint8_t bytes[TF_MESSAGE_MIN_LIMIT];
+    size_t longest = 0;
+    for (size_t len = TF_MESSAGE_MIN_LIMIT - 40; len <= TF_MESSAGE_MIN_LIMIT; len++) {
+        begin(&limits);
+        tf_mention mention = {.local = tf_pair_new_local(&pair, A), .kind = TF_REF_OBJECT};
+        tf_delivery delivery = {.target = TF_PAIR_PEER_ROOT,
+                                .method = tf_slice_str("m"),
+                                .args = tf_slice_of(bytes, len),
+                                .refs = &mention,
+                                .ref_count = 1,
+                                .want_result = true};
+        tf_err err = tf_session_deliver(pair.side[A].session, pair.now, &delivery, NULL);
+        if (err == TF_OK) {
+            (void)tf_pair_flush(&pair, A);
+            longest = tf_pair_next(&pair, B).len;
+            ck_assert(tf_pair_step(&pair, B));
+            ck_assert_int_eq(pair.side[B].err, TF_OK);
+        } else {
+            ck_assert_int_eq(err, TF_ERR_LIMIT_BYTES);
+            ck_assert_uint_eq(longest, TF_MESSAGE_MIN_LIMIT);
+            ck_assert_uint_eq(tf_pair_stats(&pair, A).exports, 1);
+            ck_assert_uint_eq(tf_pair_stats(&pair, A).promises_theirs, 0);
+        }
+        tf_pair_free(&pair);
+    }
+    ck_assert_uint_eq(longest, TF_MESSAGE_MIN_LIMIT);
+}
+END_TEST
+
+START_TEST(delivery_wrongly_used_changes_nothing)
+{
+    tf_session_limits limits = tf_pair_limits();
+    begin(&limits);
+    tf_local object = tf_pair_new_local(&pair, A);
+    static const uint8_t not_utf8[] = {0xff};
+    static char method[TF_METHOD_MAX + 1];
+    memset(method, 'm', sizeof(method));
+    tf_mention nothing = {.local = TF_LOCAL_NONE, .kind = TF_REF_OBJECT};
+    tf_slice m = tf_slice_str("m");
+    const struct {
+        tf_delivery delivery;
+        tf_err err;
+    } rows[] = {
+        {{.target = object, .method = m}, TF_ERR_USAGE},
+        {{.target = TF_PAIR_ROOT, .method = m}, TF_ERR_USAGE},
+        {{.target = TF_LOCAL_NONE, .method = m}, TF_ERR_USAGE},
+        {{.target = TF_PAIR_PEER_ROOT}, TF_ERR_USAGE},
+        {{.target = TF_PAIR_PEER_ROOT, .method = tf_slice_of(not_utf8, 1)}, TF_ERR_USAGE},
+        {{.target = TF_PAIR_PEER_ROOT, .method = tf_slice_of(method, sizeof(method))}, TF_ERR_USAGE},
+        {{.target = TF_PAIR_PEER_ROOT, .method = m, .refs = &nothing, .ref_count = 1, .want_result = true}, TF_ERR_USAGE},
+        {{.target = TF_PAIR_PEER_ROOT, .method = m, .refs = &nothing, .ref_count = TF_REFS_PER_MESSAGE + 1}, TF_ERR_LIMIT_ITEMS},
+    };
+    tf_session_stats before = tf_pair_stats(&pair, A);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        tf_err err = tf_session_deliver(pair.side[A].session, pair.now, &rows[i].delivery, NULL);
+        ck_assert_msg(err == rows[i].err, "row %zu: %s", i, tf_err_text(err));
+        tf_session_stats after = tf_pair_stats(&pair, A);
+        ck_assert_int_eq(memcmp(&before, &after, sizeof(before)), 0);
+    }
+    tf_pair_free(&pair);
+}
+END_TEST
+
+START_TEST(full_queue_refuses_deliveries_and_delays_drops)
+{
+    tf_session_limits limits = tf_pair_limits();
+    begin(&limits);
+    (void)tf_pair_send_ref(&pair, B, TF_PAIR_PEER_ROOT, "m", tf_pair_new_local(&pair, B), TF_REF_OBJECT);
+    tf_pair_deliver_all(&pair, A);
+    for (size_t i = 0; i < TF_OUT_QUEUE_ITEMS; i++) {
+        ck_assert_int_eq(deliver(0, 0, false), TF_OK);
+    }
+    ck_assert_int_eq(deliver(0, 0, false), TF_ERR_AGAIN);
+    ck_assert_uint_eq(tf_session_out_items(pair.side[A].session), TF_OUT_QUEUE_ITEMS);
+    ck_assert_uint_gt(tf_session_out_bytes(pair.side[A].session), TF_OUT_QUEUE_ITEMS);
+    const tf_pair_event *call = tf_pair_find(&pair, A, TF_SESSION_DELIVER, 0);
+    tf_session_release(pair.side[A].session, pair.now, call->refs[0].local);
+    ck_assert_uint_eq(tf_session_out_items(pair.side[A].session), TF_OUT_QUEUE_ITEMS);
+    ck_assert_uint_eq(tf_session_deadline(pair.side[A].session), TF_NEVER);
+    tf_pair_resolve_data(&pair, A, call->result, ""); /* never refused */
+    (void)tf_pair_flush(&pair, A);
+    ck_assert_uint_le(tf_session_deadline(pair.side[A].session), pair.now);
+    ck_assert_int_eq(tf_session_tick(pair.side[A].session, pair.now), TF_OK);
+    ck_assert_uint_eq(tf_session_out_items(pair.side[A].session), 1);
+    ck_assert_uint_eq(tf_pair_stats(&pair, A).imports, 1);
+    tf_pair_free(&pair);
+}
+END_TEST
+
+/* Rejections are kept within a budget; beyond it the code is `overloaded`. */
+START_TEST(kept_rejections_are_bounded)
+{
+    tf_session_limits limits = tf_pair_limits();
+    begin(&limits);
+    static char data[TF_REJECTION_MAX];
+    memset(data, 'r', sizeof(data));
+    for (size_t i = 0; i < 300; i++) { /* more than TF_HELD_BYTES_MAX in all, the peer acks nothing */
+        (void)tf_pair_send(&pair, A, TF_PAIR_PEER_ROOT, "m", true);
+    }
+    tf_pair_deliver_all(&pair, B);
+    for (size_t i = 0; i < 300; i++) {
+        tf_answer answer = {.promise = tf_pair_find(&pair, B, TF_SESSION_DELIVER, i)->result,
+                            .kind = TF_RESOLUTION_REJECTION,
+                            .data = tf_slice_of(data, sizeof(data))};
+        ck_assert_int_eq(tf_session_resolve(pair.side[B].session, pair.now, &answer, 1), TF_OK);
+    }
+    tf_pair_forget_events(&pair);
+    /* The results were made in this order on a fresh session: 3 and on. */
+    (void)tf_pair_send(&pair, A, 3, "kept", true);
+    (void)tf_pair_send(&pair, A, 3 + 299, "not kept", true);
+    tf_pair_deliver_all(&pair, B);
+    ck_assert_uint_eq(tf_pair_count(&pair, B, TF_SESSION_RESOLVED), 2);
+    ck_assert_str_eq(tf_pair_find(&pair, B, TF_SESSION_RESOLVED, 0)->text + 80, "rrrrrrrrrrrrrrr");
+    ck_assert_ptr_nonnull(strstr(tf_pair_find(&pair, B, TF_SESSION_RESOLVED, 1)->text, "overloaded"));
+    tf_pair_settle(&pair);
+    ck_assert(tf_pair_is_empty(&pair));
+    tf_pair_free(&pair);
+}
+END_TEST
+
+/* -- honest sides with small limits -------------------------------------------------------------------------------- */
+
+static tf_test_random random_;
+
+static size_t below(size_t bound)
+{
+    return (size_t)tf_test_random_below(&random_, bound);
+}
+
+typedef struct player {
+    tf_local owed[4096]; /* promises that it decides */
+    size_t owed_count;
+    tf_local asked[4096]; /* results that it waits for */
+    size_t asked_count;
+    size_t heard;
+} player;
+
+static player players[2];
+
+static size_t new_refs(int side, tf_mention refs[3])
+{
+    size_t count = below(4);
+    for (size_t i = 0; i < count; i++) {
+        tf_ref_kind kind = below(2) == 0 ? TF_REF_OBJECT : TF_REF_PROMISE;
+        refs[i] = (tf_mention){.local = tf_pair_new_local(&pair, side), .kind = kind};
+    }
+    return count;
+}
+
+static void note_promises(player *p, const tf_mention *refs, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (refs[i].kind == TF_REF_PROMISE) {
+            p->owed[p->owed_count++] = refs[i].local;
+        }
+    }
+}
+
+static void play_send(int side)
+{
+    player *p = &players[side];
+    tf_mention refs[3];
+    tf_delivery delivery = {.target = TF_PAIR_PEER_ROOT, .method = tf_slice_str("m"), .refs = refs};
+    delivery.ref_count = new_refs(side, refs);
+    delivery.want_result = below(2) == 0;
+    tf_local result = TF_LOCAL_NONE;
+    tf_err err = tf_session_deliver(pair.side[side].session, pair.now, &delivery, &result);
+    ck_assert(err == TF_OK || err == TF_ERR_LIMIT_ITEMS);
+    if (err == TF_OK) {
+        note_promises(p, refs, delivery.ref_count);
+    }
+    if (err == TF_OK && delivery.want_result) {
+        p->asked[p->asked_count++] = result;
+    }
+}
+
+static void play_resolve(int side)
+{
+    player *p = &players[side];
+    if (p->owed_count == 0) {
+        return;
+    }
+    size_t i = below(p->owed_count);
+    tf_mention refs[3];
+    tf_answer answer = {.promise = p->owed[i], .kind = TF_RESOLUTION_DATA, .refs = refs};
+    answer.ref_count = new_refs(side, refs);
+    p->owed[i] = p->owed[--p->owed_count];
+    tf_err err = tf_session_resolve(pair.side[side].session, pair.now, &answer, 1);
+    if (err == TF_OK) {
+        note_promises(p, refs, answer.ref_count);
+        return;
+    }
+    ck_assert_int_eq(err, TF_ERR_LIMIT_ITEMS);
+    tf_pair_resolve_data(&pair, side, answer.promise, "");
+}
+
+static void play(int side)
+{
+    player *p = &players[side];
+    switch (below(6)) {
+    case 0:
+    case 1:
+        play_send(side);
+        break;
+    case 2:
+        play_resolve(side);
+        break;
+    case 3:
+        if (p->asked_count > 0) {
+            tf_session_release(pair.side[side].session, pair.now, p->asked[--p->asked_count]);
+        }
+        break;
+    case 4:
+        (void)tf_pair_flush(&pair, side);
+        break;
+    default:
+        (void)tf_pair_step(&pair, side);
+        break;
+    }
+}
+
+/* Results are owed by whoever hears the call. */
+static void note_calls(int side)
+{
+    tf_pair_side *s = &pair.side[side];
+    for (size_t i = 0; i < s->event_count; i++) {
+        if (s->events[i].type == TF_SESSION_DELIVER && s->events[i].result != TF_LOCAL_NONE) {
+            players[side].owed[players[side].owed_count++] = s->events[i].result;
+        }
+    }
+    s->event_count = 0;
+}
+
+/* Also within a turn, where what was just freed still counts. */
+static void play_in_turn(tf_pair *with, int side)
+{
+    ck_assert_ptr_eq(with, &pair);
+    note_calls(side);
+    switch (below(4)) {
+    case 0:
+        play_send(side);
+        break;
+    case 1:
+        play_resolve(side);
+        break;
+    default:
+        break;
+    }
+}
+
+START_TEST(honest_sides_never_break_small_limits)
+{
+    tf_session_limits limits[2] = {{.max_message = 65536, .max_refs = 5, .max_promises = 4, .max_results = 2},
+                                   {.max_message = 65536, .max_refs = 3, .max_promises = 6, .max_results = 3}};
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        tf_test_random_init(&random_, seed);
+        memset(players, 0, sizeof(players));
+        ck_assert_int_eq(tf_pair_init(&pair, tf_test_mem(), limits), TF_OK);
+        for (int side = 0; side < 2; side++) {
+            pair.side[side].holds = false;
+            pair.side[side].on_event = play_in_turn;
+        }
+        for (int step = 0; step < 600; step++) {
+            int side = (int)below(2);
+            play(side);
+            note_calls(side);
+            ck_assert_msg(pair.side[side].err == TF_OK, "seed %d: %s", (int)seed, tf_err_text(pair.side[side].err));
+        }
+        tf_pair_free(&pair);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    const TTest *const tests[] = {
+        limit_of_refs_and_promises_is_kept_by_the_sender,
+        limit_broken_by_the_sender_is_refused,
+        limit_counts_what_is_resolved_in_this_turn,
+        message_as_long_as_the_limit_is_sent,
+        delivery_wrongly_used_changes_nothing,
+        full_queue_refuses_deliveries_and_delays_drops,
+        kept_rejections_are_bounded,
+        honest_sides_never_break_small_limits,
+        NULL,
+    };
+    return tf_test_run("proto/session limits", tests);
+}
