@@ -184,6 +184,7 @@ tf_err tf_link_send(tf_link *link, tf_time now, tf_slice message)
                                                           : push(link, now, message, 0, message.len);
     if (err == TF_OK) {
         link->messages_sent++;
+        tf_link_stream_outstanding(link, now);
     }
     return err;
 }
@@ -193,6 +194,7 @@ void tf_link_acked(tf_link *link, tf_time now)
     link->failures = link->dead ? 1 : 0;
     link->unreachable = false;
     feed_waiting(link, now);
+    tf_link_stream_outstanding(link, now);
 }
 
 /* --- receiving: link_in.c --- */
@@ -235,7 +237,7 @@ uint64_t tf_link_next_expected(const tf_link *link)
 
 uint64_t tf_link_send_floor(const tf_link *link)
 {
-    return link->ring.floor;
+    return link->config.first_seq;
 }
 
 uint64_t tf_link_send_next(const tf_link *link)
@@ -246,7 +248,7 @@ uint64_t tf_link_send_next(const tf_link *link)
 tf_err tf_link_resume(tf_link *link, tf_time now, uint64_t peer_next_expected)
 {
     tf_link_enter(link, now);
-    if (peer_next_expected < link->ring.floor || peer_next_expected > link->ring.next) {
+    if (peer_next_expected < link->config.first_seq || peer_next_expected > link->ring.next) {
         return TF_ERR_PEER_ACK;
     }
     link->resumes++;

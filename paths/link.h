@@ -16,14 +16,14 @@ typedef struct tf_link tf_link;
 
 typedef struct tf_link_config {
     const tf_mem *mem;
-    const tf_rand *rand;       /* tokens of probes and challenges */
-    tf_dedup *dedup;           /* the process's shared filter; NULL: the exact window alone */
-    tf_node_id peer;           /* dedup key: sender, instance, session */
+    const tf_rand *rand; /* tokens of probes and challenges */
+    tf_dedup *dedup;     /* the process's shared filter; NULL: the exact window alone */
+    tf_node_id peer;     /* dedup key: sender, instance, session */
     uint64_t peer_instance;
     uint64_t session;
-    tf_routes routes;          /* negotiated */
-    tf_routes send_data;       /* routes that may carry messages from us */
-    tf_routes recv_data;       /* routes on which the peer may send us messages */
+    tf_routes routes;              /* negotiated */
+    tf_routes send_data;           /* routes that may carry messages from us */
+    tf_routes recv_data;           /* routes on which the peer may send us messages */
     uint32_t recv_window_segments; /* what we announced */
     uint32_t recv_window_bytes;
     uint32_t send_window_segments; /* what the peer announced */
@@ -64,7 +64,8 @@ TF_MUST_CHECK tf_err tf_link_recv_stream(tf_link *link, tf_time now, tf_slice in
 
 /* The plaintext of one packet that opened under `generation` and passed the replay window. Validated whole before any
  * frame of it is applied. */
-TF_MUST_CHECK tf_err tf_link_recv_packet(tf_link *link, tf_time now, uint64_t generation, uint64_t number, tf_slice plain);
+TF_MUST_CHECK tf_err tf_link_recv_packet(tf_link *link, tf_time now, uint64_t generation, uint64_t number,
+                                         tf_slice plain);
 
 /* The next whole message in order, and the route by which the first copy of its last segment came. The slice is valid
  * until the next call on the link. False: none. */
@@ -85,8 +86,8 @@ size_t tf_link_pull_stream(tf_link *link, tf_time now, uint8_t *buf, size_t cap)
 
 typedef struct tf_link_packet {
     uint64_t generation;
-    uint64_t number; /* strictly increasing per generation: the nonce */
-    size_t len;      /* of the plaintext in buf */
+    uint64_t number;   /* strictly increasing per generation: the nonce */
+    size_t len;        /* of the plaintext in buf */
     bool to_candidate; /* a challenge for the address under test (tf_link_datagram_moved); else for the one in use */
 } tf_link_packet;
 
@@ -126,13 +127,13 @@ typedef enum tf_verdict {
 const char *tf_verdict_name(tf_verdict verdict);
 
 typedef enum tf_link_event_type {
-    TF_LINK_EVENT_VERDICT,     /* route, verdict, and the one before */
-    TF_LINK_EVENT_CONFIRMED,   /* a packet of ours under `generation` was acked: use its keys */
-    TF_LINK_EVENT_RETIRED,     /* the keys of `generation` can be erased */
-    TF_LINK_EVENT_MOVED,       /* moved: the address under test is the peer's; else it is to be forgotten */
-    TF_LINK_EVENT_UNREACHABLE, /* both routes failed N times in a row */
+    TF_LINK_EVENT_VERDICT,         /* route, verdict, and the one before */
+    TF_LINK_EVENT_CONFIRMED,       /* a packet of ours under `generation` was acked: use its keys */
+    TF_LINK_EVENT_RETIRED,         /* the keys of `generation` can be erased */
+    TF_LINK_EVENT_MOVED,           /* moved: the address under test is the peer's; else it is to be forgotten */
+    TF_LINK_EVENT_UNREACHABLE,     /* both routes failed N times in a row */
     TF_LINK_EVENT_REDUNDANCY_LOST, /* everything comes by one route while `route` claims to be up: reopen it */
-    TF_LINK_EVENT_CLOSED       /* the peer's CLOSE: code, reason */
+    TF_LINK_EVENT_CLOSED           /* the peer's CLOSE: code, reason */
 } tf_link_event_type;
 
 typedef struct tf_link_event {
@@ -164,21 +165,21 @@ bool tf_link_is_quiet(const tf_link *link);
 
 typedef struct tf_route_stats {
     tf_verdict verdict;
-    tf_time since;        /* of the verdict */
+    tf_time since; /* of the verdict */
     tf_time srtt;
     uint64_t generation;
-    uint64_t sent_segments;    /* copies written, retransmissions included */
+    uint64_t sent_segments; /* copies written, retransmissions included */
     uint64_t sent_bytes;
-    uint64_t sent_packets;     /* datagram only */
+    uint64_t sent_packets; /* datagram only */
     uint64_t received_segments;
     uint64_t received_bytes;
-    uint64_t first;       /* copies that won */
-    uint64_t repeats;     /* copies that came second */
-    uint64_t only;        /* first copies whose other copy did not come while it could: would have been lost */
-    uint64_t lost;        /* copies (packets) declared lost */
-    uint64_t shed;        /* copies not sent for want of room on that route */
-    uint64_t retired;     /* copies not sent since they were acked by the other route */
-    uint64_t repaired;    /* segments sent again by this route */
+    uint64_t first;    /* copies that won */
+    uint64_t repeats;  /* copies that came second */
+    uint64_t only;     /* first copies whose other copy did not come while it could: would have been lost */
+    uint64_t lost;     /* copies (packets) declared lost */
+    uint64_t shed;     /* copies not sent for want of room on that route */
+    uint64_t retired;  /* copies not sent since they were acked by the other route */
+    uint64_t repaired; /* segments sent again by this route */
     uint64_t probes;
     uint64_t downs;
 } tf_route_stats;

@@ -1,7 +1,8 @@
 #include "paths/link_congestion.h"
 
-#define WINDOW_NOISY (16u * TF_PACKET_BASE) /* losses without a queue do not take it below */
-#define QUEUE_PACKETS 3u                    /* Veno: fewer of ours in the queue of the path are none */
+#define WINDOW_NOISY TF_CWND_INITIAL /* losses that look like noise do not take it below */
+#define QUEUE_PACKETS 3u             /* Veno: fewer of ours in the queue of the path are none */
+#define NOISE_PARTS 4u               /* where one in so many bytes is lost, it is no noise (a policer has no queue) */
 #define BURST_PACKETS 10u
 #define BURST_TIME (2 * TF_MS)
 
@@ -51,9 +52,16 @@ void tf_link_congestion_gone(tf_link_congestion *cc, size_t bytes)
     cc->in_flight -= bytes;
 }
 
+void tf_link_congestion_missed(tf_link_congestion *cc, size_t bytes)
+{
+    tf_link_congestion_gone(cc, bytes);
+    cc->round_lost += bytes;
+}
+
 void tf_link_congestion_acked(tf_link_congestion *cc, tf_time sent_at, size_t bytes)
 {
     tf_link_congestion_gone(cc, bytes);
+    cc->round_acked += bytes;
     if (!cc->limited || sent_at <= cc->recovery) {
         return;
     }
@@ -70,21 +78,32 @@ void tf_link_congestion_acked(tf_link_congestion *cc, tf_time sent_at, size_t by
     }
 }
 
+/* Does the loss come from a full queue or a policer, or is it noise? */
+static bool is_congested(const tf_link_congestion *cc, const tf_link_rtt *rtt)
+{
+    tf_time waiting = rtt->smoothed > rtt->least ? rtt->smoothed - rtt->least : 0;
+    if (rtt->smoothed > 0 && cc->window * waiting / rtt->smoothed >= (size_t)QUEUE_PACKETS * TF_PACKET_BASE) {
+        return true;
+    }
+    return cc->round_lost >= WINDOW_NOISY / NOISE_PARTS && cc->round_lost * (NOISE_PARTS - 1) > cc->round_acked;
+}
+
 void tf_link_congestion_lost(tf_link_congestion *cc, const tf_link_rtt *rtt, tf_time now, tf_time sent_at)
 {
     if (sent_at <= cc->recovery) {
         return;
     }
     cc->recovery = now;
-    tf_time waiting = rtt->smoothed > rtt->least ? rtt->smoothed - rtt->least : 0;
-    bool queue = rtt->smoothed > 0 && cc->window * waiting / rtt->smoothed >= (size_t)QUEUE_PACKETS * TF_PACKET_BASE;
-    size_t window = queue ? cc->window * 7 / 10 : cc->window * 9 / 10;
-    size_t least = queue ? TF_CWND_MIN : WINDOW_NOISY;
+    bool congested = is_congested(cc, rtt);
+    size_t window = congested ? cc->window * 7 / 10 : cc->window * 9 / 10;
+    size_t least = congested ? TF_CWND_MIN : WINDOW_NOISY;
     if (window < least) {
         window = cc->window < least ? cc->window : least;
     }
     cc->window = window;
     cc->threshold = window > least ? window : least;
+    cc->round_acked = 0;
+    cc->round_lost = 0;
 }
 
 void tf_link_congestion_collapse(tf_link_congestion *cc)

@@ -8,11 +8,13 @@
 
 typedef struct tf_link_congestion {
     size_t window;
-    size_t threshold; /* of slow start */
-    size_t in_flight; /* bytes */
-    tf_time recovery; /* losses of packets sent before were answered already */
-    bool limited;     /* the window, not the sender, was the bound since the last ack */
-    tf_time pace_at;  /* the next packet may go then */
+    size_t threshold;   /* of slow start */
+    size_t in_flight;   /* bytes */
+    tf_time recovery;   /* losses of packets sent before were answered already */
+    size_t round_acked; /* bytes since then */
+    size_t round_lost;
+    bool limited;    /* the window, not the sender, was the bound since the last ack */
+    tf_time pace_at; /* the next packet may go then */
 } tf_link_congestion;
 
 void tf_link_congestion_init(tf_link_congestion *cc);
@@ -25,9 +27,10 @@ tf_time tf_link_congestion_pace(const tf_link_congestion *cc);
 
 void tf_link_congestion_sent(tf_link_congestion *cc, const tf_link_rtt *rtt, tf_time now, size_t bytes);
 void tf_link_congestion_acked(tf_link_congestion *cc, tf_time sent_at, size_t bytes);
-/* Lost, sent_at: the latest of what is lost. */
+/* One packet is lost; then, once for all that were found lost together, the answer. sent_at: of the latest of them. */
+void tf_link_congestion_missed(tf_link_congestion *cc, size_t bytes);
 void tf_link_congestion_lost(tf_link_congestion *cc, const tf_link_rtt *rtt, tf_time now, tf_time sent_at);
-/* Left the flight without being acked. */
+/* Left the flight, and is neither acked nor lost on the path. */
 void tf_link_congestion_gone(tf_link_congestion *cc, size_t bytes);
 /* Nothing was heard for several PTO. */
 void tf_link_congestion_collapse(tf_link_congestion *cc);

@@ -1,6 +1,6 @@
 /* The datagram slot: packs frames into packets. While the stream carries and flows it copies what fits its window and
- * sheds the rest; else it carries: everything unacked is queued here until a link ack has it. What became of packets is
- * link_loss.c's business. */
+ * sheds the rest (but not what the stream has not taken yet); else it carries: everything unacked is queued here until a
+ * link ack has it. What became of packets is link_loss.c's business. */
 #include "paths/link_private.h"
 
 #define COPY_WAIT (5 * TF_MS) /* a copy that found no room for so long is shed */
@@ -8,6 +8,7 @@
 #define BLOCKED_DELAY (10 * TF_MS)
 #define SENT_RESERVE 256u /* records kept for packets without segments */
 #define AGAIN_REPEATS 2u  /* a retransmission goes twice */
+#define QUEUE_SHORT 128u  /* segments */
 
 tf_link_generation *tf_link_datagram_sending(tf_link *link)
 {
@@ -32,13 +33,15 @@ bool tf_link_datagram_can_send(const tf_link *link)
 
 /* --- copy or carry --- */
 
+/* A short queue goes twice like any retransmission; a long one only where it was sent before. */
 static void queue_all(tf_link *link)
 {
     tf_link_ring *ring = &link->ring;
+    bool is_short = ring->next - ring->floor <= QUEUE_SHORT;
     for (uint64_t seq = ring->floor; seq < link->datagram.next && seq < ring->next; seq++) {
         tf_link_entry *entry = tf_link_ring_at(ring, seq);
         if (entry->data != NULL && entry->copy == TF_LINK_COPY_NONE) {
-            tf_link_ring_queue(ring, seq, entry->sent ? AGAIN_REPEATS : 1);
+            tf_link_ring_queue(ring, seq, entry->sent || is_short ? AGAIN_REPEATS : 1);
         }
     }
 }
@@ -59,7 +62,7 @@ void tf_link_datagram_choose(tf_link *link, tf_time now)
     }
 }
 
-/* Moves the cursor over what is acked and, while it copies, over what waited too long. */
+/* Moves the cursor over what is acked and, while it copies, over what waited too long and is with the stream. */
 static void skip_and_shed(tf_link *link, tf_time now)
 {
     tf_link_datagram *d = &link->datagram;
@@ -72,7 +75,7 @@ static void skip_and_shed(tf_link *link, tf_time now)
         tf_link_entry *entry = tf_link_ring_at(&link->ring, d->next);
         if (entry->data == NULL) {
             stats->retired++;
-        } else if (!d->carrying && now - entry->queued_at >= COPY_WAIT) {
+        } else if (!d->carrying && d->next < link->stream.next && now - entry->queued_at >= COPY_WAIT) {
             entry->copy = TF_LINK_COPY_NONE;
             stats->shed++;
         } else {

@@ -27,9 +27,9 @@ static void segment_landed(tf_link *link, uint64_t seq, bool lost)
         return;
     }
     entry->copy = TF_LINK_COPY_NONE;
-    /* the stream will bring it, unless it carries nothing, or is so far behind that it has not taken it yet */
-    if (lost && (link->datagram.carrying || seq >= link->stream.next)) {
-        tf_link_ring_queue(&link->ring, seq, AGAIN_REPEATS);
+    /* also while it only copies: a stream that flows would have brought it before the loss was seen, and this one has not */
+    if (lost) {
+        tf_link_ring_queue(&link->ring, seq, link->datagram.carrying ? AGAIN_REPEATS : 1);
     }
 }
 
@@ -46,7 +46,7 @@ static void segments_landed(tf_link *link, const tf_link_sent_packet *packet, bo
 static void packet_lost(tf_link *link, tf_link_sent_packet *packet)
 {
     packet->open = false;
-    tf_link_congestion_gone(&link->datagram.cc, packet->bytes);
+    tf_link_congestion_missed(&link->datagram.cc, packet->bytes);
     link->stats[TF_ROUTE_DATAGRAM].lost++;
     segments_landed(link, packet, true);
 }

@@ -185,6 +185,8 @@ void tf_link_ack_tick(tf_link *link, tf_time now);
 
 /* The peer has told what it received by the stream. */
 void tf_link_stream_counted(tf_link *link, tf_time now, const tf_route_count *count);
+/* Segments were sent, written, acked or counted. */
+void tf_link_stream_outstanding(tf_link *link, tf_time now);
 /* It answers. */
 void tf_link_stream_proved(tf_link *link, tf_time now);
 tf_time tf_link_stream_deadline(const tf_link *link);

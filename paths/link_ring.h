@@ -13,7 +13,7 @@
 /* The copy of a segment that goes by the datagram route. */
 typedef enum tf_link_copy {
     TF_LINK_COPY_NEW,    /* at or after the slot's cursor */
-    TF_LINK_COPY_NONE,   /* shed, or lost while the stream carries */
+    TF_LINK_COPY_NONE,   /* shed, or its packet was acked and it is not (yet) */
     TF_LINK_COPY_QUEUED, /* to be sent again */
     TF_LINK_COPY_FLYING  /* in at least one packet that is neither acked nor lost */
 } tf_link_copy;

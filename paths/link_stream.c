@@ -15,6 +15,7 @@ void tf_link_stream_up(tf_link *link, tf_time now, uint64_t generation)
     stream->caught_up = 0;
     route->reachable = true;
     tf_link_route_start(route, now, TF_VERDICT_UP);
+    tf_link_stream_outstanding(link, now);
     tf_link_recv_generation(&link->recv, TF_ROUTE_STREAM, generation);
     tf_link_datagram_choose(link, now);
     tf_link_settle(link, now);
@@ -46,6 +47,16 @@ void tf_link_stream_down(tf_link *link, tf_time now)
     tf_link_settle(link, now);
 }
 
+/* What was written and is not counted, and what the socket does not take: a stream that is blocked stalls as well. */
+void tf_link_stream_outstanding(tf_link *link, tf_time now)
+{
+    const tf_link_stream *stream = &link->stream;
+    uint64_t next = stream->next > link->ring.floor ? stream->next : link->ring.floor;
+    bool waits = tf_link_may_send_data(link, TF_ROUTE_STREAM) && next < link->ring.next;
+    bool outstanding = stream->up && (stream->counted < stream->written || waits);
+    tf_link_route_outstanding(&link->routes[TF_ROUTE_STREAM], now, outstanding);
+}
+
 void tf_link_stream_counted(tf_link *link, tf_time now, const tf_route_count *count)
 {
     tf_link_stream *stream = &link->stream;
@@ -56,7 +67,7 @@ void tf_link_stream_counted(tf_link *link, tf_time now, const tf_route_count *co
     }
     stream->counted = counted < stream->written ? counted : stream->written;
     tf_link_route_progress(route, now);
-    tf_link_route_outstanding(route, now, stream->counted < stream->written);
+    tf_link_stream_outstanding(link, now);
     tf_link_stream_proved(link, now);
 }
 
@@ -79,7 +90,7 @@ void tf_link_stream_proved(tf_link *link, tf_time now)
 
 /* --- out --- */
 
-static bool write_segment(tf_link *link, tf_time now, uint64_t seq, tf_writer *w)
+static bool write_segment(tf_link *link, uint64_t seq, tf_writer *w)
 {
     tf_frame frame;
     frame.type = TF_FRAME_SEGMENT;
@@ -97,11 +108,10 @@ static bool write_segment(tf_link *link, tf_time now, uint64_t seq, tf_writer *w
     } else {
         stream->high = seq + 1;
     }
-    tf_link_route_outstanding(&link->routes[TF_ROUTE_STREAM], now, true);
     return true;
 }
 
-static void write_segments(tf_link *link, tf_time now, tf_writer *w)
+static void write_segments(tf_link *link, tf_writer *w)
 {
     tf_link_stream *stream = &link->stream;
     if (stream->next < link->ring.floor) {
@@ -111,7 +121,7 @@ static void write_segments(tf_link *link, tf_time now, tf_writer *w)
     while (stream->next < link->ring.next) {
         if (tf_link_ring_is_acked(&link->ring, stream->next)) {
             link->stats[TF_ROUTE_STREAM].retired++;
-        } else if (!write_segment(link, now, stream->next, w)) {
+        } else if (!write_segment(link, stream->next, w)) {
             return;
         }
         stream->next++;
@@ -137,7 +147,8 @@ size_t tf_link_pull_stream(tf_link *link, tf_time now, uint8_t *buf, size_t cap)
         tf_link_control_write(link, now, TF_ROUTE_STREAM, &w);
     }
     if (segments) {
-        write_segments(link, now, &w);
+        write_segments(link, &w);
+        tf_link_stream_outstanding(link, now);
         tf_link_data(link, now, TF_ROUTE_STREAM);
     }
     if (tf_wr_len(&w) > 0) {

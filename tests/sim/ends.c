@@ -134,10 +134,14 @@ static void pull_packets(ends *e, unsigned end)
         }
         s->packets++;
         s->frames_bytes += packet.len;
-        net_send(e->net, end, packet.generation, packet.number, tf_slice_of(buf, packet.len));
+        s->candidates += packet.to_candidate ? 1 : 0;
         if (++pulls > PULLS_MAX) {
             fail(e, end, "packets without end");
         }
+        if (packet.to_candidate ? s->candidate_dead : s->old_address_dead) {
+            continue;
+        }
+        net_send(e->net, end, packet.generation, packet.number, tf_slice_of(buf, packet.len));
     }
 }
 
@@ -155,6 +159,9 @@ static void take_event(ends *e, unsigned end, const tf_link_event *event)
     case TF_LINK_EVENT_RETIRED:
         s->retired++;
         drop_key(e, end, event->generation);
+        break;
+    case TF_LINK_EVENT_MOVED:
+        s->moved[event->moved ? 1 : 0]++;
         break;
     case TF_LINK_EVENT_UNREACHABLE:
         s->unreachable++;

@@ -38,6 +38,10 @@ typedef struct ends_end {
     uint64_t redundancy_lost[TF_ROUTE_COUNT];
     uint64_t closed;
     uint64_t close_code;
+    uint64_t moved[2];     /* MOVED events, by `moved` */
+    uint64_t candidates;   /* packets for an address under test */
+    bool candidate_dead;   /* those are lost, */
+    bool old_address_dead; /* or the others */
     uint64_t packets;      /* sent */
     uint64_t frames_bytes; /* of packets and stream writes */
 } ends_end;
