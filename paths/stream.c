@@ -238,7 +238,7 @@ static void read_turn(tf_stream *stream)
         size_t before = share;
         result = fill(stream, &share);
         progress = share < before;
-        if (progress) {
+        if (progress && stream->ops->readable != NULL) {
             stream->ops->readable(stream->ctx, stream);
         }
         if (stream->state != STREAM_OPEN) {
@@ -269,7 +269,7 @@ void tf_stream_consume(tf_stream *stream, size_t n)
 static void write_turn(tf_stream *stream)
 {
     stream->turn_written = 0;
-    if (tf_stream_flush(stream) && stream->want_write) {
+    if (tf_stream_flush(stream) && stream->want_write && stream->ops->writable != NULL) {
         stream->ops->writable(stream->ctx, stream);
     }
     if (stream->state == STREAM_OPEN && stream->read_needs_write) {
@@ -442,7 +442,9 @@ void tf_stream_begin(tf_stream *stream)
     stream->read_needs_write = false;
     stream->has_opened = true;
     stream->state = STREAM_OPEN;
-    stream->ops->opened(stream->ctx, stream);
+    if (stream->ops->opened != NULL) {
+        stream->ops->opened(stream->ctx, stream);
+    }
     if (stream->state == STREAM_OPEN) {
         read_turn(stream); /* the peer's first bytes may have come with the end of its handshake */
     }

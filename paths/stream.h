@@ -52,7 +52,7 @@ typedef struct tf_stream_end {
 } tf_stream_end;
 
 /* `ended` is the last callback and comes once, unless the owner frees the stream before. None is called from inside
- * tf_stream_dial, _accept, _write, _consume or _want_write. */
+ * tf_stream_dial, _accept, _write, _consume or _want_write. One that is NULL is left out (`ended` must not be). */
 typedef struct tf_stream_ops {
     /* The handshake is finished on our side; the peer's key: tf_stream_peer_id. */
     void (*opened)(void *ctx, tf_stream *stream);
@@ -90,7 +90,8 @@ TF_MUST_CHECK tf_err tf_stream_dial(tf_stream **out, const tf_stream_env *env, c
 TF_MUST_CHECK tf_err tf_stream_accept(tf_stream **out, const tf_stream_env *env, int fd, tf_time limit,
                                       const tf_stream_ops *ops, void *ctx);
 
-/* Another owner for the callbacks from now on (after HELLO it is known whose stream it is). */
+/* Another owner for the callbacks from now on (after HELLO it is known whose stream it is). Bytes that wait in tf_stream_in
+ * are not told to it again before more come: look at them. */
 void tf_stream_set_owner(tf_stream *stream, const tf_stream_ops *ops, void *ctx);
 
 /* Ends it now, telling the peer by TLS and TCP as far as the socket takes it. No callback follows. NULL is fine. */
@@ -101,7 +102,8 @@ void tf_stream_free(tf_stream *stream);
  * a reset. tf_stream_free cuts it short. */
 void tf_stream_close(tf_stream *stream);
 
-/* Bytes that came in and were not consumed. Valid until the next call of _consume or the end of the callback. */
+/* Bytes that came in and were not consumed. Valid until the callback returns (outside of one: until the loop runs), also
+ * when they are consumed before. */
 tf_slice tf_stream_in(const tf_stream *stream);
 /* n <= tf_stream_in().len, asserted. */
 void tf_stream_consume(tf_stream *stream, size_t n);
