@@ -195,10 +195,11 @@ static const char *const malformed[] = {
     "04 000c fffffffffffffffd 00 01 00 01",
     "04 000e fffffffffffffffb 00 02 00 00 01 00",
     "04 000e fffffffffffffffb 00 02 00 00 00 01",
-    "05 0005 00 00 05 00 00", /* no ranges */
-    "05 0005 00 00 05 01 06", /* below 0 */
-    "05 0005 00 00 40 05 01", /* cut off */
-    "05 0005 00 00 05 21 00", /* 33 ranges */
+    "05 0005 00 00 05 00 00",    /* no ranges */
+    "05 0005 00 00 05 01 06",    /* below 0 */
+    "05 0005 00 00 40 05 01",    /* cut off */
+    "05 0005 00 00 05 21 00",    /* 33 ranges */
+    "05 0006 00 00 05 02 05 00", /* no room for the gap, and nothing behind it */
     "05 0007 00 00 05 02 05 00 00",
     "05 0007 00 00 05 02 04 00 00", /* no number left for a second range */
     "05 0007 00 00 05 02 02 02 00",
