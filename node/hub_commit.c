@@ -1,4 +1,4 @@
-/* Changes on their way through the store: groups, acks (S5, S6). Order of a group's end: refusals, acks, fan-out. */
+/* Changes on their way through the store: groups, acks (S5, S6). */
 #include <xxhash.h>
 
 #include "node/hub_internal.h"
@@ -383,22 +383,54 @@ static void apply(tf_hub *hub, tf_pending *pending, const tf_store_op *op, batch
     TF_UNREACHABLE();
 }
 
-static void complete(tf_hub *hub)
+/* Where the run that begins at `first` ends: changes that one connection asked for, one after the other. */
+static size_t run_end(const tf_hub *hub, size_t first)
+{
+    const tf_conn *conn = NULL;
+    size_t i = first;
+    for (; i < hub->group.count; i++) {
+        const tf_pending *pending = hub->group_pending[i];
+        if (pending == NULL) {
+            continue; /* refused */
+        }
+        if (conn != NULL && pending->first.conn != conn) {
+            return i;
+        }
+        conn = pending->first.conn;
+        if (conn == NULL) {
+            return i + 1;
+        }
+    }
+    return i;
+}
+
+/* S5: acks, then fan-out. In runs of one sender, so that when an ack is queued all below it is, too, and a sender that does
+ * not get its own copies has no hole before them (S8). */
+static void complete_run(tf_hub *hub, size_t first, size_t end)
 {
     batch b = {.conn = NULL};
-    TF_ASSERT(hub->group_open);
-    hub->group_open = false;
-    tf_hub_refuse_group(hub);
-    for (size_t i = 0; i < hub->group.count; i++) {
+    for (size_t i = first; i < end; i++) {
         if (hub->group_pending[i] != NULL) {
             apply(hub, hub->group_pending[i], &hub->group.ops[i], &b);
         }
     }
     flush(&b);
-    for (size_t i = 0; i < hub->group.count; i++) {
+    for (size_t i = first; i < end; i++) {
         if (hub->group_pending[i] != NULL && hub->group_pending[i]->kind == TF_STORE_APPEND) {
             tf_hub_fan_out(hub, hub->group_pending[i]);
         }
+    }
+}
+
+static void complete(tf_hub *hub)
+{
+    TF_ASSERT(hub->group_open);
+    hub->group_open = false;
+    tf_hub_refuse_group(hub);
+    for (size_t first = 0; first < hub->group.count;) {
+        size_t end = run_end(hub, first);
+        complete_run(hub, first, end);
+        first = end;
     }
     for (size_t i = 0; i < hub->group.count; i++) {
         if (hub->group_pending[i] != NULL) {

@@ -156,6 +156,37 @@ START_TEST(channel_sender_does_not_get_its_own_unless_it_asks)
 }
 END_TEST
 
+/* One group with sends of several: an ack may move the position only over what is next (S8, P2). */
+START_TEST(channel_senders_in_one_group_leave_no_hole)
+{
+    static client_world cw;
+    begin(&cw, 21, NULL, 3);
+    for (size_t i = 0; i < 3; i++) {
+        cw_subscribe(&cw, i, 0, TF_FROM_NEW, 0, false);
+    }
+    cw_settle(&cw);
+    cw.server->stub.hold = true;
+    cw_send_range(&cw, 0, 0, 1, 1);
+    cw_settle(&cw);
+    for (unsigned n = 0; n < 12; n++) { /* 2 to 13, taking turns, gather behind it */
+        cw_send_range(&cw, n % 3, 0, n, n);
+        cw_settle(&cw);
+    }
+    cw.server->stub.hold = false;
+    ck_assert(stub_release(&cw.server->stub));
+    cw_settle(&cw);
+    ck_assert_uint_eq(cw.server->stub.largest, 12);
+    static const size_t own[] = {5, 4, 4};
+    for (size_t i = 0; i < 3; i++) {
+        ck_assert_uint_eq(cw.nodes[i]->failures, 0);
+        ck_assert_uint_eq(cw.logs[i].acks, own[i]);
+        ck_assert_uint_eq(cw.logs[i].activities, 13 - own[i]);
+        ck_assert_uint_eq(cw.clients[i]->channels[0]->next, 14);
+    }
+    cw_end(&cw);
+}
+END_TEST
+
 START_TEST(channel_position_moves_over_own_sends_by_their_acks)
 {
     static client_world cw;
@@ -559,6 +590,7 @@ int main(void)
         channel_replay_goes_over_to_live_without_hole_or_repeat,
         channel_ack_comes_before_the_own_and_everyone_elses_copy,
         channel_sender_does_not_get_its_own_unless_it_asks,
+        channel_senders_in_one_group_leave_no_hole,
         channel_position_moves_over_own_sends_by_their_acks,
         channel_own_send_acked_as_a_duplicate_is_delivered,
         channel_subscriber_that_cannot_keep_up_is_fed_at_its_pace,

@@ -1,0 +1,122 @@
+#include "tests/sim/slow_store.h"
+
+static void slow_submit(void *ctx, tf_store_group *group)
+{
+    slow_store *s = ctx;
+    s->group = group;
+    s->due = s->now + s->least + tf_test_random_below(s->random, s->spread + 1);
+}
+
+/* Commits the first `count` ops and refuses the rest. */
+static void commit(slow_store *s, size_t count)
+{
+    tf_store_event_type type;
+    tf_store_group part = {s->group->ops, count};
+    if (count > 0) {
+        s->inner.table->submit(s->inner.ctx, &part);
+        (void)s->inner.table->poll(s->inner.ctx, &type);
+    }
+    for (size_t i = count; i < s->group->count; i++) {
+        s->group->ops[i].outcome = TF_REFUSAL_STORE_FULL;
+    }
+    s->group = NULL;
+    s->due = TF_NEVER;
+}
+
+static bool slow_poll(void *ctx, tf_store_event_type *out)
+{
+    slow_store *s = ctx;
+    if (s->reads_wait && s->now >= s->reads_due) {
+        s->reads_wait = false;
+        *out = TF_STORE_READ_READY;
+        return true;
+    }
+    if (s->group == NULL || s->now < s->due) {
+        return false;
+    }
+    size_t count = s->group->count;
+    if (tf_test_random_chance(s->random, s->refusals, 1000)) {
+        count = (size_t)tf_test_random_below(s->random, count);
+    }
+    commit(s, count);
+    *out = TF_STORE_GROUP_DONE;
+    return true;
+}
+
+static tf_err slow_channel_find(void *ctx, tf_slice name, tf_store_channel *out)
+{
+    slow_store *s = ctx;
+    return s->inner.table->channel_find(s->inner.ctx, name, out);
+}
+
+static bool slow_channel_next(void *ctx, size_t *position, tf_store_channel *out)
+{
+    slow_store *s = ctx;
+    return s->inner.table->channel_next(s->inner.ctx, position, out);
+}
+
+static tf_err slow_find(void *ctx, uint64_t channel, const tf_node_id *origin, tf_slice client_id, tf_stored *out)
+{
+    slow_store *s = ctx;
+    return s->inner.table->find(s->inner.ctx, channel, origin, client_id, out);
+}
+
+static tf_store_presence slow_read(void *ctx, uint64_t channel, uint64_t seq, tf_stored *out)
+{
+    slow_store *s = ctx;
+    if (tf_test_random_chance(s->random, s->later, 1000)) {
+        if (!s->reads_wait) {
+            s->reads_wait = true;
+            s->reads_due = s->now + 1 + tf_test_random_below(s->random, 5 * TF_MS);
+        }
+        return TF_STORE_LATER;
+    }
+    return s->inner.table->read(s->inner.ctx, channel, seq, out);
+}
+
+static uint64_t slow_find_time(void *ctx, uint64_t channel, int64_t timestamp_ms)
+{
+    slow_store *s = ctx;
+    return s->inner.table->find_time(s->inner.ctx, channel, timestamp_ms);
+}
+
+static void slow_get_stats(void *ctx, tf_store_stats *out)
+{
+    slow_store *s = ctx;
+    s->inner.table->get_stats(s->inner.ctx, out);
+}
+
+void slow_init(slow_store *s, tf_test_random *random, const tf_mem *mem)
+{
+    tf_memory_store_config config = {.mem = mem, .hash_key = tf_test_random_u64(random)};
+    *s = (slow_store){.random = random, .due = TF_NEVER};
+    tf_err err = tf_memory_store_new(&s->memory, &config);
+    TF_ASSERT(err == TF_OK);
+    s->inner = tf_memory_store_get(s->memory);
+}
+
+void slow_free(slow_store *s)
+{
+    tf_memory_store_free(s->memory);
+}
+
+tf_store slow_get(slow_store *s)
+{
+    static const tf_store_table table = {slow_submit, slow_poll, slow_channel_find, slow_channel_next,
+                                         slow_find,   slow_read, slow_find_time,    slow_get_stats};
+    return (tf_store){&table, s};
+}
+
+tf_time slow_deadline(const slow_store *s)
+{
+    return tf_time_min(s->group == NULL ? TF_NEVER : s->due, s->reads_wait ? s->reads_due : TF_NEVER);
+}
+
+void slow_crash(slow_store *s)
+{
+    if (s->group != NULL) {
+        bool survives = tf_test_random_chance(s->random, 1, 2);
+        commit(s, survives ? s->group->count : 0);
+    }
+    s->reads_wait = false;
+}
