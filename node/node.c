@@ -427,7 +427,7 @@ void tf_node_run(tf_node *node, tf_time max_wait)
     int flags = EVLOOP_ONCE;
     tf_node_settle(node);
     if (node->awake || max_wait == 0) {
-        flags = EVLOOP_NONBLOCK;
+        flags = EVLOOP_ONCE | EVLOOP_NONBLOCK; /* NONBLOCK alone goes on while any socket is ready */
     } else if (max_wait != TF_NEVER) {
         arm(node->wait, tf_time_add(tf_edge_now(), max_wait));
     }
