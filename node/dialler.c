@@ -156,12 +156,24 @@ static void open_datagram(tf_peer *peer, const tf_address *to)
     tf_connection_set_datagram(peer->connection, peer->socket, to, NULL);
 }
 
+/* The first address of the family by which the stream goes, if any: that family has a way there. */
+static const tf_address *like_the_stream(const tf_peer *peer, const tf_address *addresses, size_t count)
+{
+    const tf_stream *stream = peer->connection == NULL ? NULL : peer->connection->stream;
+    for (size_t i = 0; stream != NULL && i < count; i++) {
+        if (addresses[i].u.any.sa_family == tf_stream_remote(stream)->u.any.sa_family) {
+            return &addresses[i];
+        }
+    }
+    return &addresses[0];
+}
+
 static void datagram_resolved(void *ctx, const tf_address *addresses, size_t count, const char *error)
 {
     tf_peer *peer = ctx;
     tf_log_peer who = {.id = peer->uri.node};
     if (count > 0) {
-        open_datagram(peer, &addresses[0]);
+        open_datagram(peer, like_the_stream(peer, addresses, count));
     } else {
         TF_LOG(peer->node->config.log, TF_LOG_WARN, "datagram_name_failed", &who, tf_log_str("reason", error));
     }
@@ -299,7 +311,6 @@ static void dial_readable(void *ctx, tf_stream *stream)
     tf_peer *peer = ctx;
     tf_reader r;
     tf_frame frame;
-    uint8_t copy[TF_FRAME_PAYLOAD_MAX + TF_FRAME_HEADER];
     tf_slice in = tf_stream_in(stream);
     tf_rd_init(&r, in);
     tf_err err = tf_frame_read(&r, &frame);
@@ -310,12 +321,7 @@ static void dial_readable(void *ctx, tf_stream *stream)
         dial_failed(peer, false, tf_err_text(err));
         return;
     }
-    size_t used = in.len - tf_rd_left(&r); /* the frame is read again from a copy: consuming moves the buffer */
-    memcpy(copy, in.data, used);
-    tf_stream_consume(stream, used);
-    tf_rd_init(&r, tf_slice_of(copy, used));
-    err = tf_frame_read(&r, &frame);
-    TF_ASSERT(err == TF_OK);
+    tf_stream_consume(stream, in.len - tf_rd_left(&r)); /* the bytes stay valid for as long as this callback */
     answered(peer, &frame);
 }
 

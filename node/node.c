@@ -241,6 +241,7 @@ void tf_node_free(tf_node *node)
     free_event(node->hub_timer);
     free_event(node->summary);
     if (node->base != NULL) {
+        (void)event_base_loop(node->base, EVLOOP_NONBLOCK); /* a look-up that was cancelled is freed by the loop */
         event_base_free(node->base);
     }
     free_grants(node);
