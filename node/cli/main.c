@@ -1,6 +1,8 @@
 /* twofold: one program, one command. */
 #include <signal.h>
 
+#include <event2/event.h>
+
 #include "node/cli/cli.h"
 #include "proto/version.h"
 
@@ -41,9 +43,17 @@ static int unknown_command(const char *name)
     return tf_usage("", "there is no command '%s'; `twofold help` lists them", name);
 }
 
+/* libevent warns on stderr, in a form of its own, of what it also returns as an error. */
+static void ignore_warning(int severity, const char *text)
+{
+    (void)severity;
+    (void)text;
+}
+
 int main(int argc, char **argv)
 {
     (void)signal(SIGPIPE, SIG_IGN);
+    event_set_log_callback(ignore_warning);
     if (argc < 2) {
         return tf_usage("", "a command is needed: relay, pub, sub, keygen, pubkey, version or help");
     }

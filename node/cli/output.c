@@ -96,12 +96,19 @@ void tf_out_activity_json(const tf_node_event *event, tf_slice channel)
     (void)fputs("}\n", stdout);
 }
 
+/* The bytes at i are the UTF-8 of a C1 control character. */
+static bool is_c1(tf_slice body, size_t i)
+{
+    return body.data[i] == 0xc2 && i + 1 < body.len && body.data[i + 1] >= 0x80 && body.data[i + 1] < 0xa0;
+}
+
 static void put_escaped(tf_slice body)
 {
+    bool utf8 = tf_utf8_is_valid(body);
     for (size_t i = 0; i < body.len; i++) {
         uint8_t c = body.data[i];
-        bool c1 = c == 0xc2 && i + 1 < body.len && body.data[i + 1] >= 0x80 && body.data[i + 1] < 0xa0;
-        if ((c < 0x20 && c != '\t') || c == 0x7f || c1) {
+        bool control = (c < 0x20 && c != '\t') || c == 0x7f;
+        if (control || (!utf8 && c >= 0x80) || is_c1(body, i) || (i > 0 && is_c1(body, i - 1))) {
             (void)printf("\\x%02x", c);
         } else {
             (void)putchar_unlocked(c);
