@@ -23,7 +23,7 @@ import traceback
 import forwarder as forwarder_module
 
 TWOFOLD = os.environ.get("TWOFOLD")
-HANG = 240  # seconds a test may take; ends what hangs
+HANG = 180  # seconds a test may take; ends what hangs
 LONG = bool(os.environ.get("TF_LONG"))      # the full lengths of outages
 TIMING = bool(os.environ.get("TF_TIMING"))  # figures of time are asserted, not only printed
 
@@ -158,10 +158,17 @@ class Relay(Program):
 
     def __init__(self, command, env):
         super().__init__(command, env=env)
-        self.out.wait_lines(1)
+        if not self.is_ready():
+            raise AssertionError(f"{self.shown()} did not start, status {self.wait()}: {self.err.tail()}")
         self.uri = self.out.text().splitlines()[0]
         self.node, self.address = re.fullmatch(r"twofold://([a-z2-7]{52})@(\S+:\d+)", self.uri).groups()
         self.port = int(self.address.rsplit(":", 1)[1])
+
+    def is_ready(self):
+        with self.out.changed:
+            while not self.out.lines and not self.out.ended:
+                self.out.changed.wait(HANG)
+            return self.out.lines > 0
 
     def uri_via(self, forwarder):
         return f"twofold://{self.node}@127.0.0.1:{forwarder.port}"
