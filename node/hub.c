@@ -7,6 +7,7 @@
 #define VISITS_PER_RUN 256u
 #define MESSAGES_PER_VISIT 64u
 #define FEEDS_PER_VISIT 256u
+#define OWN_MESSAGES 1024u /* drops and acks of a session beside what it is asked for */
 
 /* -- life ---------------------------------------------------------------------------------------------------------- */
 
@@ -289,14 +290,12 @@ static tf_err pump_out(tf_hub *hub, tf_conn *conn)
     return TF_OK;
 }
 
-/* The peer takes nothing and goes on asking: what must be answered has its end, too (P7). */
+/* The peer takes nothing and goes on asking: what must be answered has its end, too (P7). One that keeps to max_results
+ * never waits for more answers than that; everything else stops at the bounds of the queue. */
 static bool owes_too_much(const tf_hub *hub, const tf_conn *conn)
 {
-    uint64_t results = conn->config.session.local.max_results;
-    return tf_session_out_items(conn->session) > hub->config.out_queue_items + 2u * results + TF_RESULTS_MAX ||
-           tf_session_out_bytes(conn->session) >
-               (uint64_t)hub->config.out_queue_bytes + (results + TF_RESULTS_MAX) * TF_REJECTION_MAX +
-                   2u * TF_MESSAGE_MAX;
+    size_t answers = conn->config.session.local.max_results;
+    return tf_session_out_items(conn->session) > hub->config.out_queue_items + answers + OWN_MESSAGES;
 }
 
 static tf_err visit_parts(tf_hub *hub, tf_conn *conn, bool *more)

@@ -423,6 +423,38 @@ START_TEST(hub_malformed_message_ends_that_connection_and_no_other)
 }
 END_TEST
 
+/* P7: a peer that asks and asks and takes no answer. */
+START_TEST(hub_peer_that_takes_no_answers_is_ended_when_it_asks_for_too_many)
+{
+    setup s;
+    begin(&s);
+    raw_peer *bad = raw_new(&s.w, s.node, 12);
+    bad->end->blocked = true;
+    for (uint64_t n = 0; n < 60000 && s.node->failures == 0; n++) {
+        uint8_t bytes[64];
+        tf_writer w;
+        tf_ref result = tf_ref_make(n, TF_REF_PROMISE, TF_SIDE_DIALLER);
+        tf_wr_init(&w, bytes, sizeof(bytes));
+        tf_deliver wire = {.target = 1, .method = tf_slice_str("x"), .has_result = true, .result = result};
+        tf_message_write_deliver(&w, n, 0, &wire);
+        ck_assert_int_eq(tf_link_send(bad->end->conn->link, s.w.now, tf_slice_of(bytes, tf_wr_len(&w))), TF_OK);
+        if (n % 64 == 0) {
+            bad->end->blocked = false; /* link acks come through, so that it can go on */
+            world_settle(&s.w);
+            bad->end->blocked = true;
+        }
+    }
+    ck_assert_uint_eq(s.node->failures, 1);
+    ck_assert_int_eq(s.node->last_failure, TF_ERR_PEER_LIMIT);
+    ck_assert_uint_lt(s.w.heap.peak_bytes, 64u * 1024u * 1024u);
+    tf_local promise = raw_send(s.raw, "a", "still here");
+    raw_settle(s.raw);
+    ck_assert_str_eq(raw_outcome(s.raw, promise), "acked");
+    end(&s);
+    free(bad);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -441,6 +473,7 @@ int main(void)
         hub_open_of_an_unknown_channel_is_refused_where_only_known_ones_are,
         hub_open_that_the_store_refuses_is_refused_to_all_who_wait,
         hub_malformed_message_ends_that_connection_and_no_other,
+        hub_peer_that_takes_no_answers_is_ended_when_it_asks_for_too_many,
         NULL,
     };
     return tf_test_run("node/hub", tests);
