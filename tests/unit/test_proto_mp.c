@@ -513,12 +513,14 @@ START_TEST(mp_utf8_is_judged_by_rfc_3629)
         const char *hex;
         bool valid;
     } rows[] = {
-        {"", true},          {"00", true},       {"7f", true},       {"80", false},        {"bf", false},
-        {"c080", false},     {"c1bf", false},    {"c280", true},     {"dfbf", true},       {"c2", false},
-        {"c241", false},     {"e09fbf", false},  {"e0a080", true},   {"ed9fbf", true},     {"eda080", false},
-        {"edbfbf", false},   {"ee8080", true},   {"efbfbf", true},   {"e282", false},      {"e28241", false},
-        {"f08fbfbf", false}, {"f0908080", true}, {"f48fbfbf", true}, {"f4908080", false},  {"f5808080", false},
-        {"f0908041", false}, {"f09080", false},  {"ff", false},      {"41e282ac42", true}, {"41e282ac80", false},
+        {"", true},          {"00", true},         {"7f", true},          {"80", false},
+        {"8080", false},     {"bf", false},        {"c080", false},       {"c1bf", false},
+        {"c280", true},      {"dfbf", true},       {"c2", false},         {"c241", false},
+        {"e09fbf", false},   {"e0a080", true},     {"ed9fbf", true},      {"eda080", false},
+        {"edbfbf", false},   {"ee8080", true},     {"efbfbf", true},      {"e282", false},
+        {"e28241", false},   {"f08fbfbf", false},  {"f0908080", true},    {"f48fbfbf", true},
+        {"f4908080", false}, {"f5808080", false},  {"f0908041", false},   {"f09080", false},
+        {"ff", false},       {"41e282ac42", true}, {"41e282ac80", false},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         uint8_t buf[16];
