@@ -1,6 +1,6 @@
 #include "proto/session_internal.h"
 
-#define SCRATCH_KEPT (64u * 1024u)
+#define SCRATCH_KEPT ((size_t)64 * 1024)
 
 static uint32_t at_most(uint32_t value, uint32_t most)
 {

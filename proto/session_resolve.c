@@ -124,7 +124,9 @@ static tf_err name(tf_session *s, batch *b, tf_session_named *n, tf_clist_entry 
     b->last = n;
     b->count++;
     if (answer->kind == TF_RESOLUTION_OBJECT) {
-        return tf_session_mention(s, &answer->object);
+        tf_err err = tf_session_mention(s, &answer->object);
+        bool promise = err == TF_OK && tf_ref_kind_of(*tf_session_refs_at(s, n->first_ref)) == TF_REF_PROMISE;
+        return promise ? TF_ERR_USAGE : err; /* another answer has just mentioned it as a promise */
     }
     for (size_t i = 0; i < answer->ref_count; i++) {
         tf_err err = tf_session_mention(s, &answer->refs[i]);
@@ -157,6 +159,9 @@ static tf_err name_all(tf_session *s, batch *b)
 {
     for (size_t i = 0; i < s->order.count; i++) {
         tf_clist_entry *entry = tf_clist_by_local(&s->clist, named(s, i)->answer->promise);
+        if (entry != NULL && tf_ref_kind_of(entry->ref) != TF_REF_PROMISE) {
+            return TF_ERR_USAGE; /* another answer has just mentioned it as an object */
+        }
         if (entry != NULL && !is_new(s, b, entry)) {
             tf_err err = name(s, b, named(s, i), entry);
             if (err != TF_OK) {

@@ -338,19 +338,20 @@ void sim_resolve(sim_world *w, int side, tf_local promise)
     for (size_t i = 0; i < resolution.ref_count; i++) {
         sim_use(w, side, resolution.refs[i].local);
     }
-    sim_record *r = sim_record_of(w, side, promise);
     sim_payload p = describe(w, side, resolution.refs, resolution.ref_count);
-    p.thing = (uint32_t)r->thing;
+    size_t index = sim_record_of(w, side, promise)->thing;
+    p.thing = (uint32_t)index;
     memcpy(resolution.data, &p, sizeof(p));
     resolution.len = resolution.kind == TF_RESOLUTION_OBJECT ? 0 : sizeof(p);
-    r->resolved = true;
-    r->resolution = resolution;
-    sim_thing *thing = &w->things[r->thing];
+    sim_thing *thing = &w->things[index];
     thing->resolved = true;
     thing->resolution = resolution.kind;
     if (resolution.kind == TF_RESOLUTION_OBJECT) {
         thing->object = sim_record_of(w, side, resolution.object.local)->thing;
     }
+    sim_record *r = sim_record_of(w, side, promise);
+    r->resolved = true;
+    r->resolution = resolution;
     sim_announce(w, side, &(tf_mention){.local = promise, .kind = TF_REF_PROMISE}, 1);
 }
 

@@ -67,21 +67,26 @@ static void set_thing(sim_world *w, sim_record *r, size_t thing)
     r->thing = thing;
 }
 
+/* A local id that was never seen: an import, or the result of a delivery that this host has not seen yet. */
+static void meet(sim_world *w, int side, sim_record *r, tf_ref_kind kind, uint32_t thing)
+{
+    SIM_CHECK(w, !r->has_thing, "something forgotten is mentioned");
+    r->kind = kind;
+    r->role = SIM_IMPORT;
+    if (thing == SIM_NO_THING || w->things[thing].owner != side || w->things[thing].resolved) {
+        return;
+    }
+    SIM_CHECK(w, kind == TF_REF_PROMISE, "an object of our own comes as an import");
+    r->role = SIM_OWN;
+    r->exported = true;
+}
+
 /* Something is mentioned; thing: what was meant, SIM_NO_THING when the message does not say. */
 static void see(sim_world *w, int side, tf_mention mention, uint32_t thing)
 {
     sim_record *r = sim_record_of(w, side, mention.local);
     if (r->role == SIM_NONE) {
-        SIM_CHECK(w, !r->has_thing, "something forgotten is mentioned");
-        r->role = SIM_IMPORT;
-        r->kind = mention.kind;
-        const sim_thing *t = thing == SIM_NO_THING ? NULL : &w->things[thing];
-        if (t != NULL && t->owner == side && !t->resolved) {
-            /* The result of a delivery that this host has not seen yet. */
-            SIM_CHECK(w, t->kind == TF_REF_PROMISE, "an object of our own comes as an import");
-            r->role = SIM_OWN;
-            r->exported = true;
-        }
+        meet(w, side, r, mention.kind, thing);
     }
     SIM_CHECK(w, r->kind == mention.kind, "another kind than before");
     if (thing != SIM_NO_THING) {
@@ -306,71 +311,92 @@ void sim_host_break_cycles(sim_world *w, int side)
 
 /* -- invariants ---------------------------------------------------------------------------------------------------- */
 
-/* What the hosts know: [side][role: 0 own, 1 import][kind], own ones known to the peer, imports in use. */
+/* What a host knows, by kind: its own that the peer knows, imports in use. */
 typedef struct census {
-    size_t count[2][2][2];
+    size_t own[2];
+    size_t imports[2];
 } census;
 
-static census take_census(sim_world *w)
+/* P5: an import in use is known to its owner. */
+static void check_import(sim_world *w, const sim_record *r)
 {
-    census c = {0};
-    for (int side = 0; side < 2; side++) {
-        for (tf_local local = 1; local <= w->host[side].ids.last; local++) {
-            const sim_record *r = sim_record_of(w, side, local);
-            bool own = r->role == SIM_OWN && r->exported && !r->resolved;
-            bool import = r->role == SIM_IMPORT && r->uses > 0;
-            c.count[side][0][r->kind] += own;
-            c.count[side][1][r->kind] += import;
-            if (import && r->kind == TF_REF_OBJECT && r->has_thing) {
-                const sim_thing *t = &w->things[r->thing];
-                const sim_record *there = sim_record_of(w, t->owner, t->local);
-                SIM_CHECK(w, there->role == SIM_OWN && there->exported, "a reference dangles");
-            }
+    if (r->kind == TF_REF_OBJECT && r->has_thing) {
+        const sim_thing *t = &w->things[r->thing];
+        const sim_record *there = sim_record_of(w, t->owner, t->local);
+        SIM_CHECK(w, there->role == SIM_OWN && there->exported, "a reference dangles");
+    }
+}
+
+static census take_census(sim_world *w, int side)
+{
+    census c = {{0}, {0}};
+    for (tf_local local = 1; local <= w->host[side].ids.last; local++) {
+        const sim_record *r = sim_record_of(w, side, local);
+        if (r->role == SIM_OWN && r->exported && !r->resolved) {
+            c.own[r->kind]++;
+        }
+        if (r->role == SIM_IMPORT && r->uses > 0) {
+            c.imports[r->kind]++;
+            check_import(w, r);
         }
     }
     return c;
 }
 
+static tf_session_stats stats_of(const sim_world *w, int side)
+{
+    tf_session_stats stats;
+    tf_session_get_stats(w->host[side].session, &stats);
+    return stats;
+}
+
 void sim_check(sim_world *w)
 {
-    census c = take_census(w);
     for (int side = 0; side < 2; side++) {
-        tf_session_stats stats;
-        tf_session_get_stats(w->host[side].session, &stats);
-        SIM_CHECK(w, stats.imports >= c.count[side][1][TF_REF_OBJECT], "an import in use is not in the c-list");
-        SIM_CHECK(w, stats.promises_theirs >= c.count[side][1][TF_REF_PROMISE], "a promise in use is not in the c-list");
-        SIM_CHECK(w, stats.exports <= c.count[side][0][TF_REF_OBJECT], "an export that the host does not know of");
-        SIM_CHECK(w, stats.retirements <= stats.sent - stats.peer_processed || stats.retirements == 0 ||
-                         stats.sent > stats.peer_processed,
-                  "a retirement that was acked");
+        census c = take_census(w, side);
+        tf_session_stats stats = stats_of(w, side);
+        SIM_CHECK(w, stats.imports >= c.imports[TF_REF_OBJECT], "an import in use is not in the c-list");
+        SIM_CHECK(w, stats.promises_theirs >= c.imports[TF_REF_PROMISE], "a promise in use is not in the c-list");
+        SIM_CHECK(w, stats.exports <= c.own[TF_REF_OBJECT], "an export that the host does not know of");
+        SIM_CHECK(w, stats.retirements == 0 || stats.sent > stats.peer_processed, "a retirement that was acked");
+    }
+}
+
+/* The c-lists agree with what the hosts know, and with each other. */
+static void check_agreement(sim_world *w, int side, bool held)
+{
+    census c = take_census(w, side);
+    tf_session_stats here = stats_of(w, side);
+    tf_session_stats there = stats_of(w, 1 - side);
+    SIM_CHECK(w, here.exports == there.imports, "exports here are not imports there");
+    SIM_CHECK(w, here.promises_ours == there.promises_theirs, "promises here are not promises there");
+    SIM_CHECK(w, held || here.imports == c.imports[TF_REF_OBJECT], "an import that nobody uses");
+    SIM_CHECK(w, held || here.promises_theirs == c.imports[TF_REF_PROMISE], "a promise that nobody uses");
+    SIM_CHECK(w, held || here.exports == c.own[TF_REF_OBJECT], "an export that nobody knows");
+    SIM_CHECK(w, held || here.promises_ours == c.own[TF_REF_PROMISE], "a promise that nobody decides");
+}
+
+static void check_empty(sim_world *w, int side)
+{
+    tf_session_stats stats = stats_of(w, side);
+    SIM_CHECK(w, stats.held_items == 0 && stats.held_bytes == 0, "a delivery is still held");
+    SIM_CHECK(w, stats.imports == 1 && stats.exports == 1 && stats.promises_ours == 0, "something is left");
+    for (tf_local local = 1; local <= w->host[side].ids.last; local++) {
+        const sim_record *r = sim_record_of(w, side, local);
+        bool root = r->has_thing && r->thing < 2;
+        SIM_CHECK(w, root || r->role == SIM_NONE || (r->role == SIM_IMPORT && r->uses == 0), "a host still waits");
     }
 }
 
 void sim_check_quiet(sim_world *w, bool empty)
 {
-    census c = take_census(w);
-    tf_session_stats stats[2];
-    tf_session_get_stats(w->host[0].session, &stats[0]);
-    tf_session_get_stats(w->host[1].session, &stats[1]);
-    bool held = stats[0].held_items + stats[1].held_items > 0;
+    bool held = stats_of(w, 0).held_items + stats_of(w, 1).held_items > 0;
     for (int side = 0; side < 2; side++) {
-        const tf_session_stats *s = &stats[side];
-        SIM_CHECK(w, s->retirements == 0, "a retirement that was not acked");
-        SIM_CHECK(w, s->exports == stats[1 - side].imports, "exports there are not imports here");
-        SIM_CHECK(w, s->promises_ours == stats[1 - side].promises_theirs, "promises there are not promises here");
-        SIM_CHECK(w, held || s->imports == c.count[side][1][TF_REF_OBJECT], "an import that nobody uses");
-        SIM_CHECK(w, held || s->promises_theirs == c.count[side][1][TF_REF_PROMISE], "a promise that nobody uses");
-        SIM_CHECK(w, held || s->exports == c.count[side][0][TF_REF_OBJECT], "an export that nobody knows");
-        SIM_CHECK(w, held || s->promises_ours == c.count[side][0][TF_REF_PROMISE], "a promise that nobody decides");
-        SIM_CHECK(w, !empty || (!held && s->imports == 1 && s->exports == 1 && s->promises_ours == 0),
-                  "something is left");
+        SIM_CHECK(w, stats_of(w, side).retirements == 0, "a retirement that was not acked");
         SIM_CHECK(w, !tf_session_has_events(w->host[side].session), "events are left");
-    }
-    for (int side = 0; empty && side < 2; side++) {
-        for (tf_local local = 1; local <= w->host[side].ids.last; local++) {
-            const sim_record *r = sim_record_of(w, side, local);
-            bool root = r->has_thing && r->thing < 2;
-            SIM_CHECK(w, root || r->role == SIM_NONE || (r->role == SIM_IMPORT && r->uses == 0), "a host still waits");
+        check_agreement(w, side, held);
+        if (empty) {
+            check_empty(w, side);
         }
     }
 }
