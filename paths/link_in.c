@@ -10,15 +10,16 @@ typedef struct contents {
     bool asking;   /* a probe or challenge: the answer does not wait */
 } contents;
 
-static bool is_allowed(tf_route route, tf_frame_type type)
+/* W2: a frame on a route on which it does not travel is malformed; a handshake is over when the link begins. */
+static tf_err judge_type(tf_route route, tf_frame_type type)
 {
     switch (type) {
     case TF_FRAME_HELLO:
     case TF_FRAME_WELCOME:
-        return false;
+        return route == TF_ROUTE_STREAM ? TF_ERR_PEER_STATE : TF_ERR_PEER_SYNTAX;
     case TF_FRAME_PADDING:
     case TF_FRAME_CHALLENGE:
-        return route == TF_ROUTE_DATAGRAM;
+        return route == TF_ROUTE_DATAGRAM ? TF_OK : TF_ERR_PEER_SYNTAX;
     case TF_FRAME_SEGMENT:
     case TF_FRAME_LINK_ACK:
     case TF_FRAME_PACKET_ACK:
@@ -26,15 +27,16 @@ static bool is_allowed(tf_route route, tf_frame_type type)
     case TF_FRAME_PONG:
     case TF_FRAME_RESPONSE:
     case TF_FRAME_CLOSE:
-        return true;
+        return TF_OK;
     }
     TF_UNREACHABLE();
 }
 
 static tf_err judge(tf_link *link, tf_route route, const tf_frame *frame, tf_link_judgement *j, size_t *segments)
 {
-    if (!is_allowed(route, frame->type)) {
-        return TF_ERR_PEER_STATE;
+    tf_err err = judge_type(route, frame->type);
+    if (err != TF_OK) {
+        return err;
     }
     if (frame->type == TF_FRAME_LINK_ACK) {
         return tf_link_ack_judge(link, &frame->u.link_ack);

@@ -1,0 +1,280 @@
+/* paths/link, one end of it, against a peer played by the test: acks, generations of keys, and verdicts on routes. */
+#include "tests/unit/link_peer.h"
+
+/* --- acks --- */
+
+START_TEST(link_acks_are_delayed_merged_and_go_by_both_routes)
+{
+    link_peer p;
+    link_peer_defaults(&p);
+    link_peer_new(&p);
+    link_peer_up(&p, 1);
+    ck_assert_int_eq(link_peer_send_packet_one(&p, 1, link_peer_message(0, "zero")), TF_OK);
+    link_peer_expect(&p, "zero", TF_ROUTE_DATAGRAM);
+    ck_assert_uint_eq(link_peer_pull_stream(&p), 0);
+    ck_assert(!link_peer_pull_packet(&p));
+    tf_time due = tf_link_deadline(p.link);
+    ck_assert_uint_eq(due, p.now + TF_LINK_ACK_DELAY);
+    link_peer_wait(&p, TF_LINK_ACK_DELAY);
+    ck_assert(link_peer_pull_packet(&p));
+    const tf_frame *ack = link_peer_get(&p, TF_FRAME_LINK_ACK);
+    ck_assert_ptr_nonnull(ack);
+    ck_assert_uint_eq(ack->u.link_ack.floor, 1);
+    ck_assert_uint_eq(ack->u.link_ack.route_count, 1);
+    ck_assert_uint_eq(ack->u.link_ack.routes[0].route, TF_ROUTE_DATAGRAM);
+    ck_assert_uint_eq(ack->u.link_ack.routes[0].generation, 1);
+    ck_assert_uint_eq(ack->u.link_ack.routes[0].first, 1);
+    ck_assert_uint_eq(ack->u.link_ack.routes[0].bytes, 4);
+    const tf_frame *packets = link_peer_get(&p, TF_FRAME_PACKET_ACK);
+    ck_assert_ptr_nonnull(packets);
+    ck_assert_uint_eq(packets->u.packet_ack.ranges[0].last, p.number - 1);
+    ck_assert_uint_eq(packets->u.packet_ack.delay, TF_LINK_ACK_DELAY);
+    ck_assert_uint_eq(link_peer_pull_stream(&p), 2);
+    ck_assert_uint_eq(link_peer_get(&p, TF_FRAME_LINK_ACK)->u.link_ack.floor, 1);
+    ck_assert_ptr_nonnull(link_peer_find(&p, TF_FRAME_PACKET_ACK));
+    ck_assert(!link_peer_pull_packet(&p)); /* an ack is not acked, and not repeated */
+    link_peer_free(&p);
+}
+END_TEST
+
+START_TEST(link_acks_every_2_packets_and_32_segments)
+{
+    link_peer p;
+    link_peer_defaults(&p);
+    link_peer_new(&p);
+    link_peer_up(&p, 1);
+    ck_assert_int_eq(link_peer_send_packet_one(&p, 1, link_peer_message(0, "x")), TF_OK);
+    ck_assert(!link_peer_pull_packet(&p));
+    ck_assert_int_eq(link_peer_send_packet_one(&p, 1, link_peer_message(1, "x")), TF_OK);
+    link_peer_expect(&p, "x", TF_ROUTE_DATAGRAM);
+    link_peer_expect(&p, "x", TF_ROUTE_DATAGRAM);
+    ck_assert(link_peer_pull_packet(&p));
+    ck_assert_uint_eq(link_peer_get(&p, TF_FRAME_LINK_ACK)->u.link_ack.floor, 2);
+    for (uint64_t seq = 2; seq < 2 + TF_LINK_ACK_SEGMENTS; seq++) {
+        ck_assert_uint_eq(link_peer_pull_stream(&p), 0);
+        ck_assert_int_eq(link_peer_send_one(&p, link_peer_message(seq, "x")), TF_OK);
+        link_peer_expect(&p, "x", TF_ROUTE_STREAM);
+    }
+    ck_assert_uint_ge(link_peer_pull_stream(&p), 1);
+    ck_assert_uint_eq(link_peer_get(&p, TF_FRAME_LINK_ACK)->u.link_ack.floor, 2 + TF_LINK_ACK_SEGMENTS);
+    link_peer_free(&p);
+}
+END_TEST
+
+START_TEST(link_gap_in_packet_numbers_is_acked_at_once)
+{
+    link_peer p;
+    link_peer_defaults(&p);
+    link_peer_new(&p);
+    link_peer_up(&p, 1);
+    p.number += 2;
+    ck_assert_int_eq(link_peer_send_packet_one(&p, 1, link_peer_message(1, "x")), TF_OK);
+    ck_assert(link_peer_pull_packet(&p));
+    const tf_frame *ack = link_peer_get(&p, TF_FRAME_LINK_ACK);
+    ck_assert_uint_eq(ack->u.link_ack.floor, 0);
+    ck_assert_uint_eq(ack->u.link_ack.range_count, 1);
+    ck_assert_uint_eq(ack->u.link_ack.ranges[0].first, 1);
+    ck_assert_uint_eq(link_peer_get(&p, TF_FRAME_PACKET_ACK)->u.packet_ack.range_count, 2);
+    link_peer_free(&p);
+}
+END_TEST
+
+START_TEST(link_probe_is_answered_at_once_with_an_ack)
+{
+    link_peer p;
+    link_peer_defaults(&p);
+    link_peer_new(&p);
+    link_peer_up(&p, 1);
+    ck_assert_int_eq(link_peer_send_one(&p, link_peer_token(TF_FRAME_PING, 77)), TF_OK);
+    ck_assert_uint_eq(link_peer_pull_stream(&p), 2);
+    ck_assert_uint_eq(link_peer_get(&p, TF_FRAME_PONG)->u.token, 77);
+    ck_assert_ptr_nonnull(link_peer_find(&p, TF_FRAME_LINK_ACK));
+    ck_assert_int_eq(link_peer_send_packet_one(&p, 1, link_peer_token(TF_FRAME_PING, 78)), TF_OK);
+    ck_assert(link_peer_pull_packet(&p));
+    ck_assert_uint_eq(link_peer_get(&p, TF_FRAME_PONG)->u.token, 78);
+    ck_assert_ptr_nonnull(link_peer_find(&p, TF_FRAME_LINK_ACK));
+    ck_assert_ptr_nonnull(link_peer_find(&p, TF_FRAME_PACKET_ACK));
+    ck_assert_int_eq(link_peer_send_packet_one(&p, 1, link_peer_token(TF_FRAME_CHALLENGE, 79)), TF_OK);
+    (void)link_peer_pull_stream(&p);
+    ck_assert_uint_eq(link_peer_get(&p, TF_FRAME_RESPONSE)->u.token, 79); /* by the stream: it is up */
+    link_peer_free(&p);
+}
+END_TEST
+
+START_TEST(link_old_acks_change_nothing)
+{
+    link_peer p;
+    link_peer_defaults(&p);
+    link_peer_new(&p);
+    link_peer_up(&p, 1);
+    for (unsigned i = 0; i < 4; i++) {
+        ck_assert_int_eq(link_peer_say(&p, "x"), TF_OK);
+    }
+    link_peer_drain(&p);
+    ck_assert_int_eq(link_peer_send_one(&p, link_peer_ack(3)), TF_OK);
+    tf_frame old = link_peer_ack(0);
+    old.u.link_ack.range_count = 2;
+    old.u.link_ack.ranges[0] = (tf_range){1, 1};
+    old.u.link_ack.ranges[1] = (tf_range){3, 3};
+    ck_assert_int_eq(link_peer_send_one(&p, old), TF_OK); /* merged: 3 is news */
+    tf_link_stats stats;
+    tf_link_get_stats(p.link, &stats);
+    ck_assert_uint_eq(stats.ring_segments, 1);
+    ck_assert_int_eq(link_peer_send_one(&p, link_peer_ack(4)), TF_OK);
+    ck_assert_int_eq(link_peer_send_one(&p, link_peer_ack(2)), TF_OK);
+    ck_assert(tf_link_is_quiet(p.link));
+    link_peer_free(&p);
+}
+END_TEST
+
+/* --- keys --- */
+
+START_TEST(link_unconfirmed_generation_is_only_challenged)
+{
+    link_peer p;
+    link_peer_defaults(&p);
+    link_peer_new(&p);
+    tf_link_stream_up(p.link, p.now, 4);
+    link_peer_drain(&p);
+    tf_link_datagram_up(p.link, p.now, 4);
+    ck_assert_int_eq(tf_link_verdict(p.link, TF_ROUTE_DATAGRAM), TF_VERDICT_JOINING);
+    ck_assert_int_eq(link_peer_say(&p, "x"), TF_OK);
+    ck_assert(link_peer_pull_packet(&p));
+    ck_assert_uint_eq(p.packet.len, TF_PACKET_PLAIN_MAX);
+    ck_assert_uint_eq(link_peer_count(&p, TF_FRAME_SEGMENT), 0);
+    uint64_t token = link_peer_get(&p, TF_FRAME_CHALLENGE)->u.token;
+    ck_assert(!link_peer_pull_packet(&p));
+    ck_assert_int_eq(link_peer_send_one(&p, link_peer_token(TF_FRAME_RESPONSE, token + 1)), TF_OK);
+    ck_assert(!link_peer_pull_packet(&p));
+    ck_assert_int_eq(link_peer_send_one(&p, link_peer_token(TF_FRAME_RESPONSE, token)), TF_OK);
+    tf_link_event event;
+    ck_assert(tf_link_next_event(p.link, &event));
+    ck_assert_int_eq(event.type, TF_LINK_EVENT_CONFIRMED);
+    ck_assert_uint_eq(event.generation, 4);
+    ck_assert_int_eq(tf_link_verdict(p.link, TF_ROUTE_DATAGRAM), TF_VERDICT_UP);
+    ck_assert(link_peer_pull_packet(&p));
+    ck_assert_uint_eq(link_peer_count(&p, TF_FRAME_SEGMENT), 1);
+    link_peer_free(&p);
+}
+END_TEST
+
+START_TEST(link_keys_are_retired_when_both_directions_work)
+{
+    link_peer p;
+    link_peer_defaults(&p);
+    link_peer_new(&p);
+    link_peer_up(&p, 1);
+    tf_link_datagram_up(p.link, p.now, 2);
+    ck_assert(link_peer_pull_packet(&p));
+    ck_assert_uint_eq(p.packet.generation, 2);
+    ck_assert_uint_eq(p.packet.number, 0);
+    ck_assert_int_eq(link_peer_say(&p, "x"), TF_OK);
+    ck_assert(link_peer_pull_packet(&p));
+    ck_assert_uint_eq(p.packet.generation, 1);
+    ck_assert_int_eq(link_peer_send_one(&p, link_peer_packet_ack(2, 0, 0)), TF_OK);
+    tf_link_event event;
+    ck_assert(tf_link_next_event(p.link, &event));
+    ck_assert_int_eq(event.type, TF_LINK_EVENT_CONFIRMED);
+    ck_assert_int_eq(link_peer_say(&p, "y"), TF_OK);
+    ck_assert(link_peer_pull_packet(&p));
+    ck_assert_uint_eq(p.packet.generation, 2);
+    ck_assert_uint_eq(p.packet.number, 1);
+    link_peer_wait(&p, TF_SECOND); /* nothing of the peer's came under the new keys */
+    while (tf_link_next_event(p.link, &event)) {
+        ck_assert_int_ne(event.type, TF_LINK_EVENT_RETIRED);
+    }
+    ck_assert_int_eq(link_peer_send_packet_one(&p, 2, link_peer_ack(0)), TF_OK);
+    link_peer_wait(&p, 300 * TF_MS);
+    bool retired = false;
+    while (tf_link_next_event(p.link, &event)) {
+        retired = retired || (event.type == TF_LINK_EVENT_RETIRED && event.generation == 1);
+    }
+    ck_assert(retired);
+    link_peer_free(&p);
+}
+END_TEST
+
+/* --- verdicts --- */
+
+START_TEST(link_unanswered_probes_take_a_route_down)
+{
+    link_peer p;
+    link_peer_defaults(&p);
+    link_peer_new(&p);
+    link_peer_up(&p, 1);
+    ck_assert_int_eq(link_peer_say(&p, "x"), TF_OK);
+    link_peer_drain(&p);
+    unsigned probes = 0;
+    for (unsigned i = 0; i < 200 && tf_link_verdict(p.link, TF_ROUTE_STREAM) != TF_VERDICT_DOWN; i++) {
+        link_peer_wait(&p, 10 * TF_MS);
+        while (link_peer_pull_stream(&p) > 0) {
+            probes += link_peer_count(&p, TF_FRAME_PING) > 0 ? 1 : 0;
+        }
+    }
+    ck_assert_int_eq(tf_link_verdict(p.link, TF_ROUTE_STREAM), TF_VERDICT_DOWN);
+    ck_assert_uint_eq(probes, TF_PROBES_DOWN - 1);                     /* the first one went when the stream came up */
+    ck_assert_int_eq(link_peer_send_one(&p, link_peer_ack(0)), TF_OK); /* its bytes revive it */
+    ck_assert_int_ne(tf_link_verdict(p.link, TF_ROUTE_STREAM), TF_VERDICT_DOWN);
+    link_peer_free(&p);
+}
+END_TEST
+
+START_TEST(link_silent_peer_is_down_after_its_idle_limit)
+{
+    link_peer p;
+    link_peer_defaults(&p);
+    p.config.keepalive = 3600 * TF_SECOND; /* we do not ask */
+    p.config.routes = TF_ROUTES_STREAM;
+    link_peer_new(&p);
+    tf_link_stream_up(p.link, p.now, 1);
+    (void)link_peer_pull_stream(&p);
+    uint64_t token = link_peer_get(&p, TF_FRAME_PING)->u.token;
+    ck_assert_int_eq(link_peer_send_one(&p, link_peer_token(TF_FRAME_PONG, token)), TF_OK);
+    link_peer_wait(&p, 3 * TF_KEEPALIVE - 1);
+    ck_assert_int_eq(tf_link_verdict(p.link, TF_ROUTE_STREAM), TF_VERDICT_UP);
+    link_peer_wait(&p, 1);
+    ck_assert_int_eq(tf_link_verdict(p.link, TF_ROUTE_STREAM), TF_VERDICT_DOWN);
+    link_peer_free(&p);
+}
+END_TEST
+
+START_TEST(link_stalls_when_the_peer_counts_nothing)
+{
+    link_peer p;
+    link_peer_defaults(&p);
+    link_peer_new(&p);
+    link_peer_up(&p, 1);
+    ck_assert_int_eq(link_peer_say(&p, "x"), TF_OK);
+    link_peer_drain(&p);
+    tf_frame ack = link_peer_ack(1); /* it came by the other route; the stream is silent */
+    ack.u.link_ack.route_count = 1;
+    ack.u.link_ack.routes[0] = (tf_route_count){.route = TF_ROUTE_DATAGRAM, .generation = 1, .bytes = 1, .first = 1};
+    ck_assert_int_eq(link_peer_send_packet_one(&p, 1, ack), TF_OK);
+    link_peer_wait(&p, TF_SECOND);
+    ck_assert_int_eq(tf_link_verdict(p.link, TF_ROUTE_STREAM), TF_VERDICT_STALLED);
+    tf_frame late = link_peer_ack(1);
+    late.u.link_ack.route_count = 1;
+    late.u.link_ack.routes[0] = (tf_route_count){.route = TF_ROUTE_STREAM, .generation = 1, .bytes = 1, .repeats = 1};
+    ck_assert_int_eq(link_peer_send_packet_one(&p, 1, late), TF_OK);
+    ck_assert_int_eq(tf_link_verdict(p.link, TF_ROUTE_STREAM), TF_VERDICT_UP);
+    link_peer_free(&p);
+}
+END_TEST
+
+int main(void)
+{
+    const TTest *const tests[] = {
+        link_acks_are_delayed_merged_and_go_by_both_routes,
+        link_acks_every_2_packets_and_32_segments,
+        link_gap_in_packet_numbers_is_acked_at_once,
+        link_probe_is_answered_at_once_with_an_ack,
+        link_old_acks_change_nothing,
+        link_unconfirmed_generation_is_only_challenged,
+        link_keys_are_retired_when_both_directions_work,
+        link_unanswered_probes_take_a_route_down,
+        link_silent_peer_is_down_after_its_idle_limit,
+        link_stalls_when_the_peer_counts_nothing,
+        NULL,
+    };
+    return tf_test_run("paths/link acks", tests);
+}
