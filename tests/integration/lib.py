@@ -181,11 +181,12 @@ class Relay(Program):
 class World:
     """One test's files and processes."""
 
+    keys = {}  # name -> (text of the identity, node id): made once for all tests of a file
+
     def __init__(self):
         self.folder = tempfile.mkdtemp(prefix="twofold-test-")
         self.programs = []
         self.forwarders = []
-        self.ids = {}
         self.env = {name: value for name, value in os.environ.items()
                     if not name.startswith("XDG_") and name not in ("STATE_DIRECTORY", "JOURNAL_STREAM")}
         self.env.update(HOME=self.folder, LC_ALL="C.UTF-8")
@@ -207,14 +208,16 @@ class World:
     def key(self, name):
         """The path of an identity, made on first use."""
         path = self.path(name + ".key")
-        if name not in self.ids:
-            self.twofold("keygen", "-o", path).succeeds()
-            self.ids[name] = self.twofold("pubkey", path).succeeds().decode().strip()
+        if name not in World.keys:
+            text = self.twofold("keygen").succeeds()
+            World.keys[name] = (text, self.twofold("pubkey", stdin=text).succeeds().decode().strip())
+        if not os.path.exists(path):
+            os.chmod(self.write(name + ".key", World.keys[name][0]), 0o600)
         return path
 
     def id(self, name):
         self.key(name)
-        return self.ids[name]
+        return World.keys[name][1]
 
     def relay(self, *options, allow=("pub", "sub"), listen="127.0.0.1:0", data="relay"):
         command = [TWOFOLD, "relay", "--listen", listen, "--print-uri", "--data", self.path(data), *options]
