@@ -1,10 +1,12 @@
 #include "proto/map.h"
 
 #define CAPACITY_MIN 8u
+#define CAPACITY_KEPT 256u /* not shrunk below: a table that fills and empties all the time must not allocate */
 
 struct tf_map_slot {
     uint64_t key;
     uint64_t value;
+    uint32_t hash; /* kept, so that moving slots costs no hashing */
     bool used;
 };
 
@@ -42,15 +44,20 @@ static uint64_t hash(uint64_t hash_key, uint64_t key)
     return v[0] ^ v[1] ^ v[2] ^ v[3];
 }
 
-static size_t home_of(const tf_map *map, uint64_t key)
+static uint32_t hash_of(const tf_map *map, uint64_t key)
 {
-    return (size_t)hash(map->hash_key, key) & (map->capacity - 1);
+    return (uint32_t)hash(map->hash_key, key);
+}
+
+static size_t home_of(const tf_map *map, uint32_t hash)
+{
+    return (size_t)hash & (map->capacity - 1);
 }
 
 /* Where key is, or the free slot where it would go. The map has slots, and one of them is free. */
-static size_t find(const tf_map *map, uint64_t key)
+static size_t find(const tf_map *map, uint64_t key, uint32_t hash)
 {
-    size_t i = home_of(map, key);
+    size_t i = home_of(map, hash);
     while (map->slots[i].used && map->slots[i].key != key) {
         i = (i + 1) & (map->capacity - 1);
     }
@@ -80,7 +87,7 @@ static tf_err resize(tf_map *map, size_t capacity)
     }
     for (size_t i = 0; i < map->capacity; i++) {
         if (map->slots[i].used) {
-            bigger.slots[find(&bigger, map->slots[i].key)] = map->slots[i];
+            bigger.slots[find(&bigger, map->slots[i].key, map->slots[i].hash)] = map->slots[i];
         }
     }
     tf_free(map->mem, map->slots, map->capacity * sizeof(tf_map_slot));
@@ -117,7 +124,7 @@ bool tf_map_get(const tf_map *map, uint64_t key, uint64_t *value)
     if (map->count == 0) {
         return false;
     }
-    const tf_map_slot *slot = &map->slots[find(map, key)];
+    const tf_map_slot *slot = &map->slots[find(map, key, hash_of(map, key))];
     if (slot->used && value != NULL) {
         *value = slot->value;
     }
@@ -135,18 +142,19 @@ tf_err tf_map_reserve(tf_map *map, size_t extra)
 
 tf_err tf_map_put(tf_map *map, uint64_t key, uint64_t value)
 {
-    if (map->count > 0) {
-        tf_map_slot *slot = &map->slots[find(map, key)];
-        if (slot->used) {
-            slot->value = value;
-            return TF_OK;
-        }
+    uint32_t hash = hash_of(map, key);
+    size_t at = map->capacity == 0 ? 0 : find(map, key, hash);
+    if (map->capacity > 0 && map->slots[at].used) {
+        map->slots[at].value = value;
+        return TF_OK;
     }
+    size_t capacity = map->capacity;
     tf_err err = make_room(map, 1);
     if (err != TF_OK) {
         return err;
     }
-    map->slots[find(map, key)] = (tf_map_slot){.key = key, .value = value, .used = true};
+    at = map->capacity == capacity ? at : find(map, key, hash);
+    map->slots[at] = (tf_map_slot){.key = key, .value = value, .hash = hash, .used = true};
     map->count++;
     if (map->reserved > 0) {
         map->reserved--;
@@ -158,7 +166,7 @@ tf_err tf_map_put(tf_map *map, uint64_t key, uint64_t value)
 static void shrink(tf_map *map)
 {
     size_t half = map->capacity / 2;
-    if (map->count > map->capacity / 8 || half < capacity_for(map->count + map->reserved)) {
+    if (map->capacity <= CAPACITY_KEPT || map->count > map->capacity / 8 || half < capacity_for(map->count + map->reserved)) {
         return;
     }
     (void)resize(map, half);
@@ -169,14 +177,14 @@ bool tf_map_remove(tf_map *map, uint64_t key)
     if (map->count == 0) {
         return false;
     }
-    size_t hole = find(map, key);
+    size_t hole = find(map, key, hash_of(map, key));
     if (!map->slots[hole].used) {
         return false;
     }
     /* Later members of the run move back into the hole, unless that would put them before their home. */
     size_t mask = map->capacity - 1;
     for (size_t i = (hole + 1) & mask; map->slots[i].used; i = (i + 1) & mask) {
-        size_t home = home_of(map, map->slots[i].key);
+        size_t home = home_of(map, map->slots[i].hash);
         if (((i - home) & mask) >= ((i - hole) & mask)) {
             map->slots[hole] = map->slots[i];
             hole = i;

@@ -1,5 +1,5 @@
 /* Open-addressing hash table from 64-bit keys to 64-bit values on the caller's allocator; keyed hash against chosen
- * keys. The one hash table of the pure cores. Grows at 3/4, shrinks when mostly empty, so it returns its memory.
+ * keys. The one hash table of the pure cores. Grows at 3/4, shrinks when mostly empty, so it returns its memory (all but 6 KiB).
  * Not thread-safe. */
 #ifndef TF_PROTO_MAP_H
 #define TF_PROTO_MAP_H
