@@ -292,7 +292,9 @@ static inline void world_pass(world *w, uint64_t ms)
 typedef struct raw_answer {
     tf_local promise;
     bool rejected;
-    bool is_deliver; /* a message for a sink; promise: the sink */
+    bool is_deliver; /* a message for an object of ours; promise: that object */
+    char method[16];
+    tf_local result; /* of a deliver, to be answered */
     uint8_t text[WORLD_TEXT];
     size_t len;
     tf_local ref; /* the first one mentioned, held */
@@ -318,6 +320,11 @@ static inline void raw_note(raw_peer *raw, const tf_session_event *event)
                            .is_deliver = is_deliver,
                            .len = data.len < WORLD_TEXT ? data.len : WORLD_TEXT};
     memcpy(answer->text, data.data, answer->len);
+    if (is_deliver) {
+        size_t len = event->method.len < sizeof(answer->method) ? event->method.len : sizeof(answer->method) - 1;
+        memcpy(answer->method, event->method.data, len);
+        answer->result = event->result;
+    }
     if (event->ref_count > 0) {
         answer->ref = event->refs[0].local;
         tf_session_hold(raw->end->conn->session, answer->ref);
@@ -454,6 +461,19 @@ static inline void raw_open(raw_peer *raw, const char *name)
     raw->channel = answer == NULL ? TF_LOCAL_NONE : answer->ref;
 }
 
+/* A raw peer that the node dialled. To be freed after the world. */
+static inline raw_peer *raw_acceptor(world *w, world_node *node)
+{
+    raw_peer *raw = calloc(1, sizeof(*raw));
+    if (raw == NULL) {
+        abort();
+    }
+    world_pair *pair = world_connect(w, node, NULL, node->instance);
+    raw->w = w;
+    raw->end = &pair->end[1];
+    return raw;
+}
+
 /* A raw peer that dialled the node; its node id is 99. To be freed after the world. */
 static inline raw_peer *raw_new(world *w, world_node *node, uint64_t instance)
 {
@@ -467,12 +487,13 @@ static inline raw_peer *raw_new(world *w, world_node *node, uint64_t instance)
     return raw;
 }
 
-/* Node ids of raw peers differ by this. */
+/* The pair that a raw peer is an end of. */
 static inline world_pair *raw_pair(raw_peer *raw)
 {
     for (size_t i = 0; i < WORLD_PAIRS; i++) {
-        if (&raw->w->pairs[i].end[0] == raw->end) {
-            return &raw->w->pairs[i];
+        world_pair *pair = &raw->w->pairs[i];
+        if (&pair->end[0] == raw->end || &pair->end[1] == raw->end) {
+            return pair;
         }
     }
     ck_abort_msg("no such pair");

@@ -224,6 +224,33 @@ START_TEST(channel_own_send_acked_as_a_duplicate_is_delivered)
 }
 END_TEST
 
+START_TEST(channel_own_send_without_an_ack_is_delivered)
+{
+    static client_world cw;
+    static const uint8_t from_new[] = {0x81, 0xa4, 'f', 'r', 'o', 'm', 0xa3, 'n', 'e', 'w'};
+    uint8_t bytes[64];
+    tf_writer w;
+    cw_begin(&cw, 22, NULL);
+    raw_peer *raw = raw_new(&cw.w, cw.server, 3);
+    raw_open(raw, "room");
+    (void)raw_call(raw, raw->channel, "subscribe", tf_slice_of(from_new, sizeof(from_new)), tf_local_next(&raw->end->ids));
+    (void)raw_send(raw, "a", "with");
+    raw_settle(raw);
+    size_t before = raw->count;
+    tf_wr_init(&w, bytes, sizeof(bytes));
+    tf_args_send_write(&w, &(tf_args_send){.client_id = tf_slice_str("b"), .body = tf_slice_str("without")});
+    tf_delivery delivery = {
+        .target = raw->channel, .method = tf_slice_str("send"), .args = tf_slice_of(bytes, tf_wr_len(&w))};
+    ck_assert_int_eq(tf_session_deliver(raw->end->conn->session, cw.w.now, &delivery, NULL), TF_OK);
+    raw_settle(raw);
+    ck_assert_uint_eq(raw->count, before + 1); /* nobody told it the seq but the activity */
+    ck_assert(raw->answers[before].is_deliver);
+    ck_assert_str_eq(raw->answers[before].method, "activity");
+    cw_end(&cw);
+    free(raw);
+}
+END_TEST
+
 /* -- P7: slow ones ------------------------------------------------------------------------------------------------- */
 
 START_TEST(channel_subscriber_that_cannot_keep_up_is_fed_at_its_pace)
@@ -593,6 +620,7 @@ int main(void)
         channel_senders_in_one_group_leave_no_hole,
         channel_position_moves_over_own_sends_by_their_acks,
         channel_own_send_acked_as_a_duplicate_is_delivered,
+        channel_own_send_without_an_ack_is_delivered,
         channel_subscriber_that_cannot_keep_up_is_fed_at_its_pace,
         channel_client_whose_application_is_slow_stops_reading,
         channel_read_that_the_store_answers_later_is_waited_for,

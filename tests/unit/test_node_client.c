@@ -267,6 +267,9 @@ START_TEST(client_final_refusal_is_reported_and_leaves_the_rest_alone)
     ck_assert_uint_eq(cw.logs[0].acked_seqs[2], 2);
     ck_assert_uint_eq(cw.logs[0].duplicates, 1);
     ck_assert_uint_eq(store_head(cw.server, "room"), 2);
+    tf_client_stats stats;
+    tf_client_get_stats(client, &stats);
+    ck_assert_uint_eq(stats.refusals, 1); /* one at a time under one id: no resend was refused */
     cw_end(&cw);
 }
 END_TEST

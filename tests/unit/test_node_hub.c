@@ -330,6 +330,27 @@ START_TEST(hub_closed_channel_refuses_new_sends_and_acks_resends)
 }
 END_TEST
 
+START_TEST(hub_closed_channel_says_so_before_it_looks_at_the_window)
+{
+    setup s;
+    static const uint8_t empty_map[] = {0x80};
+    tf_hub_config config = {.max_in_flight = 1};
+    begin_with(&s, &config);
+    (void)raw_call(s.raw, s.raw->channel, "close", tf_slice_of(empty_map, 1), TF_LOCAL_NONE);
+    raw_settle(s.raw);
+    tf_local closed = s.raw->channel;
+    raw_open(s.raw, "other");
+    s.node->stub.hold = true;
+    tf_local first = raw_send(s.raw, "a", "one"); /* fills the window of this origin */
+    s.raw->channel = closed;
+    tf_local second = raw_send(s.raw, "b", "two");
+    raw_settle(s.raw);
+    ck_assert_str_eq(raw_outcome(s.raw, first), "waiting");
+    ck_assert_str_eq(raw_outcome(s.raw, second), "channel_closed");
+    end(&s);
+}
+END_TEST
+
 /* -- opening ------------------------------------------------------------------------------------------------------- */
 
 static const char *open_outcome(setup *s, const char *name)
@@ -381,6 +402,48 @@ START_TEST(hub_open_of_an_unknown_channel_is_refused_where_only_known_ones_are)
     s.node = world_add(&s.w, false, NULL); /* a client: serves nothing */
     s.raw = raw_new(&s.w, s.node, 11);
     ck_assert_str_eq(open_outcome(&s, "a"), "channel_not_found");
+    end(&s);
+}
+END_TEST
+
+START_TEST(hub_opens_that_wait_for_a_creation_are_bounded)
+{
+    setup s;
+    tf_local promises[TF_HUB_OPENS_MAX + 1];
+    static const uint8_t args[] = {0x81, 0xa7, 'c', 'h', 'a', 'n', 'n', 'e', 'l', 0xa1, 'x'};
+    begin(&s);
+    s.node->stub.hold = true;
+    for (size_t i = 0; i <= TF_HUB_OPENS_MAX; i++) {
+        promises[i] = raw_call(s.raw, tf_session_peer_root(s.raw->end->conn->session), "open",
+                               tf_slice_of(args, sizeof(args)), TF_LOCAL_NONE);
+    }
+    raw_settle(s.raw);
+    ck_assert_str_eq(raw_outcome(s.raw, promises[TF_HUB_OPENS_MAX]), "overloaded");
+    ck_assert(stub_release(&s.node->stub));
+    raw_settle(s.raw);
+    ck_assert_str_eq(raw_outcome(s.raw, promises[0]), "acked");
+    ck_assert_str_eq(raw_outcome(s.raw, promises[TF_HUB_OPENS_MAX - 1]), "acked");
+    end(&s);
+}
+END_TEST
+
+/* A deliver to the result of `open`, sent before it is there: the result is data, not the channel (D8). */
+START_TEST(hub_message_pipelined_to_a_result_is_answered)
+{
+    setup s;
+    static const uint8_t args[] = {0x81, 0xa7, 'c', 'h', 'a', 'n', 'n', 'e', 'l', 0xa1, 'x'};
+    static const uint8_t empty_map[] = {0x80};
+    begin(&s);
+    s.node->stub.hold = true;
+    tf_local open = raw_call(s.raw, tf_session_peer_root(s.raw->end->conn->session), "open",
+                             tf_slice_of(args, sizeof(args)), TF_LOCAL_NONE);
+    tf_local piped = raw_call(s.raw, open, "close", tf_slice_of(empty_map, 1), TF_LOCAL_NONE);
+    raw_settle(s.raw);
+    ck_assert_str_eq(raw_outcome(s.raw, piped), "waiting");
+    ck_assert(stub_release(&s.node->stub));
+    raw_settle(s.raw);
+    ck_assert_str_eq(raw_outcome(s.raw, open), "acked");
+    ck_assert_str_eq(raw_outcome(s.raw, piped), "cannot_send_to_data");
     end(&s);
 }
 END_TEST
@@ -469,9 +532,12 @@ int main(void)
         hub_same_client_id_of_another_channel_or_origin_is_another_send,
         hub_origin_stated_without_the_relay_right_is_not_believed,
         hub_closed_channel_refuses_new_sends_and_acks_resends,
+        hub_closed_channel_says_so_before_it_looks_at_the_window,
         hub_open_obeys_its_limits_and_lets_channels_go,
         hub_open_of_an_unknown_channel_is_refused_where_only_known_ones_are,
         hub_open_that_the_store_refuses_is_refused_to_all_who_wait,
+        hub_opens_that_wait_for_a_creation_are_bounded,
+        hub_message_pipelined_to_a_result_is_answered,
         hub_malformed_message_ends_that_connection_and_no_other,
         hub_peer_that_takes_no_answers_is_ended_when_it_asks_for_too_many,
         NULL,
