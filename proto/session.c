@@ -259,6 +259,7 @@ static void close_turn(tf_session *s)
     tf_turn *turn = &s->turn;
     turn->open = false;
     turn->has_message = false;
+    turn->to_promise = false;
     turn->freed[TF_REF_OBJECT] = 0;
     turn->freed[TF_REF_PROMISE] = 0;
     turn->events_taken = 0;
@@ -266,6 +267,26 @@ static void close_turn(tf_session *s)
     tf_scratch_trim(&turn->events, s->mem, SCRATCH_KEPT);
     tf_scratch_trim(&turn->mentions, s->mem, SCRATCH_KEPT);
     tf_scratch_trim(&turn->gone, s->mem, SCRATCH_KEPT);
+}
+
+void tf_session_oblige_ack(tf_session *s)
+{
+    if (s->ack_wanted <= s->acked) {
+        s->ack_due = tf_time_add(s->now, TF_SESSION_ACK_DELAY);
+    }
+    s->ack_wanted = s->processed + 1;
+}
+
+/* A deliver to a promise that is resolved by now, and whose RESOLVE is unacked: its sender may wait for our ack before it
+ * acts on the resolution. */
+static void oblige_ack_to_sender(tf_session *s)
+{
+    if (s->turn.has_message && s->turn.to_promise) {
+        const tf_clist_entry *entry = tf_clist_by_ref(&s->clist, s->turn.promise);
+        if (entry != NULL && entry->state == TF_CLIST_RESOLVED) {
+            tf_session_oblige_ack(s);
+        }
+    }
 }
 
 tf_err tf_session_done(tf_session *s, tf_time now)
@@ -279,6 +300,7 @@ tf_err tf_session_done(tf_session *s, tf_time now)
     if (s->failed != TF_OK) {
         return s->failed;
     }
+    oblige_ack_to_sender(s);
     if (s->turn.has_message) {
         s->processed++;
     }

@@ -330,6 +330,8 @@ static void push_delivery(tf_session *s, const tf_message *m, tf_local target, t
 static void apply_deliver(tf_session *s, judgement *j, tf_local result)
 {
     const tf_clist_entry *target = j->target;
+    s->turn.to_promise = tf_ref_kind_of(target->ref) == TF_REF_PROMISE;
+    s->turn.promise = target->ref;
     if (is_to_be_held(j)) {
         if (j->held != NULL) {
             tf_session_held_wait(s, j->held, target->local, result, mentions_at(s, 0));
@@ -409,14 +411,6 @@ static void apply_drop(tf_session *s, const judgement *j)
     }
 }
 
-static void oblige_ack(tf_session *s)
-{
-    if (s->ack_wanted <= s->acked) {
-        s->ack_due = tf_time_add(s->now, TF_SESSION_ACK_DELAY);
-    }
-    s->ack_wanted = s->processed + 1;
-}
-
 /* D3: number, ack, body. References are made before the ack takes others away: which are which was judged already. */
 static void apply(tf_session *s, judgement *j)
 {
@@ -430,11 +424,11 @@ static void apply(tf_session *s, judgement *j)
         return;
     case TF_MESSAGE_RESOLVE:
         apply_resolve(s, j);
-        oblige_ack(s);
+        tf_session_oblige_ack(s);
         return;
     case TF_MESSAGE_DROP:
         apply_drop(s, j);
-        oblige_ack(s);
+        tf_session_oblige_ack(s);
         return;
     case TF_MESSAGE_ACK:
         return;

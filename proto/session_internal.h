@@ -82,6 +82,8 @@ typedef struct tf_session_named {
 typedef struct tf_turn {
     bool open;
     bool has_message;
+    bool to_promise;      /* a deliver to a promise of ours */
+    tf_ref promise;       /* that one */
     tf_scratch events;    /* tf_session_event, refs by index until taken */
     size_t events_taken;
     tf_scratch mentions;  /* tf_mention: what the message mentions, translated, in order */
@@ -141,6 +143,8 @@ struct tf_session {
 /* -- session.c -- */
 
 void tf_session_clock(tf_session *s, tf_time now);
+/* The message of this turn must be acked within TF_SESSION_ACK_DELAY (D10). */
+void tf_session_oblige_ack(tf_session *s);
 /* The peer no longer refers to `local`: DROPPED comes, at once or when nothing pins it any more. Room in turn.gone. */
 void tf_session_note_gone(tf_session *s, tf_local local);
 /* Forgets a RESOLVED entry and what was kept for it. Room in turn.gone. */

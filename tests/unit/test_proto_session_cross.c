@@ -447,6 +447,69 @@ START_TEST(held_delivery_keeps_what_it_names)
 }
 END_TEST
 
+static tf_local mentioned_again;
+
+static void mention_in_turn(tf_pair *with, int side)
+{
+    if (mentioned_again != TF_LOCAL_NONE) {
+        (void)tf_pair_send_ref(with, side, TF_PAIR_PEER_ROOT, "again", mentioned_again, TF_REF_OBJECT);
+        mentioned_again = TF_LOCAL_NONE;
+    }
+}
+
+/* A drop is executed, but before its event the application mentions the object again: it is not dropped after all. */
+START_TEST(drop_is_not_told_when_its_turn_mentions_the_object_again)
+{
+    tf_local object = TF_LOCAL_NONE;
+    tf_local import = export_object(&object);
+    tf_local promise = tf_pair_new_local(&pair, A);
+    (void)tf_pair_send_ref(&pair, A, TF_PAIR_PEER_ROOT, "p", promise, TF_REF_PROMISE);
+    tf_pair_deliver_all(&pair, B);
+    (void)tf_pair_send(&pair, B, tf_pair_find(&pair, B, TF_SESSION_DELIVER, 0)->refs[0].local, "held", false);
+    tf_pair_deliver_all(&pair, A);
+    tf_pair_resolve_object(&pair, A, promise, TF_PAIR_ROOT); /* "held" is ready */
+    tf_session_release(pair.side[B].session, pair.now, import);
+    (void)tf_pair_flush(&pair, B);
+    mentioned_again = object;
+    pair.side[A].on_event = mention_in_turn;
+    ck_assert(tf_pair_step(&pair, A));
+    ck_assert_uint_eq(tf_pair_count(&pair, A, TF_SESSION_DELIVER), 1);
+    ck_assert_uint_eq(tf_pair_stats(&pair, A).drops_executed, 1);
+    ck_assert_uint_eq(tf_pair_count(&pair, A, TF_SESSION_DROPPED), 0);
+    pair.side[B].holds = false;
+    tf_pair_deliver_all(&pair, B);
+    answer_all(B);
+    tf_pair_settle(&pair);
+    ck_assert_uint_eq(tf_pair_find(&pair, A, TF_SESSION_DROPPED, 0)->local, object);
+    ck_assert_uint_eq(tf_pair_count(&pair, A, TF_SESSION_DROPPED), 2); /* and the promise */
+    settle_empty();
+}
+END_TEST
+
+START_TEST(send_to_a_resolved_promise_obliges_an_ack)
+{
+    for (int in_turn = 0; in_turn < 2; in_turn++) {
+        tf_local theirs = TF_LOCAL_NONE;
+        tf_local result = ask(&theirs);
+        (void)tf_pair_send(&pair, A, result, "m", false);
+        (void)tf_pair_flush(&pair, A);
+        if (in_turn == 0) {
+            tf_pair_resolve_object(&pair, B, theirs, TF_PAIR_ROOT);
+            ck_assert(tf_pair_step(&pair, B));
+        } else { /* the application resolves it while this very message is being processed */
+            ck_assert_int_eq(tf_session_recv(pair.side[B].session, pair.now, tf_pair_next(&pair, B)), TF_OK);
+            tf_pair_resolve_object(&pair, B, theirs, TF_PAIR_ROOT);
+            tf_pair_turn(&pair, B);
+            tf_pair_lose(&pair, B);
+        }
+        ck_assert_uint_eq(tf_session_deadline(pair.side[B].session), pair.now + TF_SESSION_ACK_DELAY);
+        tf_pair_settle(&pair);
+        tf_session_release(pair.side[A].session, pair.now, TF_PAIR_PEER_ROOT);
+        settle_empty();
+    }
+}
+END_TEST
+
 START_TEST(held_target_dropped_by_the_peer_is_still_served)
 {
     tf_local theirs = TF_LOCAL_NONE;
@@ -544,6 +607,8 @@ int main(void)
         send_to_a_rejection_that_names_a_promise_names_it_again,
         held_deliveries_come_in_order_and_before_later_ones,
         held_delivery_keeps_what_it_names,
+        drop_is_not_told_when_its_turn_mentions_the_object_again,
+        send_to_a_resolved_promise_obliges_an_ack,
         held_target_dropped_by_the_peer_is_still_served,
         held_deliveries_beyond_the_bound_are_rejected,
         imports_of_a_rejected_delivery_are_dropped,
