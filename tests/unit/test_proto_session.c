@@ -490,6 +490,26 @@ START_TEST(session_end_rejects_and_drops_everything)
 }
 END_TEST
 
+/* What was resolved and not yet acked is told, once, and so is what several refs still named. */
+START_TEST(session_end_tells_unacked_resolutions_once)
+{
+    begin();
+    (void)tf_pair_send(&pair, A, TF_PAIR_PEER_ROOT, "m", true);
+    tf_pair_deliver_all(&pair, B);
+    tf_local promise = tf_pair_find(&pair, B, TF_SESSION_DELIVER, 0)->result;
+    for (int i = 0; i < 3; i++) {
+        tf_pair_reject(&pair, B, promise, "no");
+        (void)tf_pair_send_ref(&pair, B, TF_PAIR_PEER_ROOT, "m", promise, TF_REF_PROMISE);
+    }
+    tf_pair_forget_events(&pair);
+    tf_session_end(pair.side[B].session);
+    tf_pair_turn(&pair, B);
+    ck_assert_uint_eq(tf_pair_count(&pair, B, TF_SESSION_DROPPED), 2); /* the root and the promise */
+    ck_assert_uint_eq(tf_pair_count(&pair, B, TF_SESSION_RESOLVED), 3);
+    tf_pair_free(&pair);
+}
+END_TEST
+
 START_TEST(session_end_within_a_turn_tells_the_rest)
 {
     begin();
@@ -546,6 +566,7 @@ int main(void)
         session_one_way_resolves_are_acked_when_idle,
         session_only_what_retires_obliges_an_ack,
         session_end_rejects_and_drops_everything,
+        session_end_tells_unacked_resolutions_once,
         session_end_within_a_turn_tells_the_rest,
         session_needs_a_root_and_sane_limits,
         NULL,

@@ -160,7 +160,7 @@ START_TEST(delivery_wrongly_used_changes_nothing)
     begin(&limits);
     tf_local object = tf_pair_new_local(&pair, A);
     static const uint8_t not_utf8[] = {0xff};
-    static char method[TF_METHOD_MAX + 1];
+    static char method[65537];
     memset(method, 'm', sizeof(method));
     tf_mention nothing = {.local = TF_LOCAL_NONE, .kind = TF_REF_OBJECT};
     tf_slice m = tf_slice_str("m");
@@ -173,7 +173,8 @@ START_TEST(delivery_wrongly_used_changes_nothing)
         {{.target = TF_LOCAL_NONE, .method = m}, TF_ERR_USAGE},
         {{.target = TF_PAIR_PEER_ROOT}, TF_ERR_USAGE},
         {{.target = TF_PAIR_PEER_ROOT, .method = tf_slice_of(not_utf8, 1)}, TF_ERR_USAGE},
-        {{.target = TF_PAIR_PEER_ROOT, .method = tf_slice_of(method, sizeof(method))}, TF_ERR_USAGE},
+        {{.target = TF_PAIR_PEER_ROOT, .method = tf_slice_of(method, TF_METHOD_MAX + 1)}, TF_ERR_USAGE},
+        {{.target = TF_PAIR_PEER_ROOT, .method = m, .args = tf_slice_of(method, 65537)}, TF_ERR_LIMIT_BYTES},
         {{.target = TF_PAIR_PEER_ROOT, .method = m, .refs = &nothing, .ref_count = 1, .want_result = true}, TF_ERR_USAGE},
         {{.target = TF_PAIR_PEER_ROOT, .method = m, .refs = &nothing, .ref_count = TF_REFS_PER_MESSAGE + 1}, TF_ERR_LIMIT_ITEMS},
     };
@@ -184,6 +185,74 @@ START_TEST(delivery_wrongly_used_changes_nothing)
         tf_session_stats after = tf_pair_stats(&pair, A);
         ck_assert_int_eq(memcmp(&before, &after, sizeof(before)), 0);
     }
+    tf_pair_free(&pair);
+}
+END_TEST
+
+/* What does not fit one message is the caller's to give singly; a batch that is refused has exported nothing. */
+START_TEST(batch_beyond_a_message_changes_nothing)
+{
+    tf_session_limits limits = tf_pair_limits();
+    begin(&limits);
+    static uint8_t bytes[40000];
+    tf_mention mentions[2] = {{.local = tf_pair_new_local(&pair, A), .kind = TF_REF_OBJECT},
+                              {.local = tf_pair_new_local(&pair, A), .kind = TF_REF_PROMISE}};
+    tf_local promises[2] = {tf_pair_new_local(&pair, A), tf_pair_new_local(&pair, A)};
+    tf_answer answers[2];
+    for (size_t i = 0; i < 2; i++) {
+        (void)tf_pair_send_ref(&pair, A, TF_PAIR_PEER_ROOT, "m", promises[i], TF_REF_PROMISE);
+        answers[i] = (tf_answer){.promise = promises[i],
+                                 .kind = TF_RESOLUTION_DATA,
+                                 .data = tf_slice_of(bytes, sizeof(bytes)),
+                                 .refs = mentions,
+                                 .ref_count = 2};
+    }
+    tf_session_stats before = tf_pair_stats(&pair, A);
+    ck_assert_int_eq(tf_session_resolve(pair.side[A].session, pair.now, answers, 2), TF_ERR_LIMIT_BYTES);
+    answers[0].kind = TF_RESOLUTION_OBJECT; /* to what the other answer makes a promise */
+    answers[0].object = (tf_mention){.local = mentions[1].local, .kind = TF_REF_OBJECT};
+    tf_answer swapped[2] = {answers[1], answers[0]};
+    ck_assert_int_eq(tf_session_resolve(pair.side[A].session, pair.now, swapped, 2), TF_ERR_USAGE);
+    tf_session_stats after = tf_pair_stats(&pair, A);
+    ck_assert_int_eq(memcmp(&before, &after, sizeof(before)), 0);
+    answers[0].kind = TF_RESOLUTION_DATA;
+    ck_assert_int_eq(tf_session_resolve(pair.side[A].session, pair.now, &answers[0], 1), TF_OK);
+    ck_assert_int_eq(tf_session_resolve(pair.side[A].session, pair.now, &answers[1], 1), TF_OK);
+    tf_pair_deliver_all(&pair, B);
+    ck_assert_int_eq(pair.side[B].err, TF_OK);
+    tf_pair_free(&pair);
+}
+END_TEST
+
+/* Taken at the front while others come at the back, in all sizes: each whole, in order. */
+START_TEST(out_queue_keeps_messages_in_order)
+{
+    tf_session_limits limits = tf_pair_limits();
+    begin(&limits);
+    static uint8_t bytes[3000];
+    uint64_t said = 0;
+    uint64_t heard = 0;
+    tf_test_random random;
+    tf_test_random_init(&random, 9);
+    for (int i = 0; i < 5000; i++) {
+        tf_slice out;
+        if (tf_test_random_chance(&random, 1, 2)) {
+            memcpy(bytes, &said, sizeof(said));
+            tf_delivery delivery = {.target = TF_PAIR_PEER_ROOT, .method = tf_slice_str("m")};
+            delivery.args = tf_slice_of(bytes, sizeof(said) + (size_t)tf_test_random_below(&random, 2900));
+            ck_assert_int_eq(tf_session_deliver(pair.side[A].session, pair.now, &delivery, NULL), TF_OK);
+            said++;
+        } else if (tf_session_peek_out(pair.side[A].session, &out)) {
+            tf_message m;
+            uint64_t count = 0;
+            ck_assert_int_eq(tf_message_read(out, &m), TF_OK);
+            memcpy(&count, m.args.data, sizeof(count));
+            ck_assert_uint_eq(m.number, heard);
+            ck_assert_uint_eq(count, heard++);
+            tf_session_pop_out(pair.side[A].session);
+        }
+    }
+    ck_assert_uint_eq(tf_session_out_items(pair.side[A].session), said - heard);
     tf_pair_free(&pair);
 }
 END_TEST
@@ -406,6 +475,8 @@ int main(void)
         limit_counts_what_is_resolved_in_this_turn,
         message_as_long_as_the_limit_is_sent,
         delivery_wrongly_used_changes_nothing,
+        batch_beyond_a_message_changes_nothing,
+        out_queue_keeps_messages_in_order,
         full_queue_refuses_deliveries_and_delays_drops,
         kept_rejections_are_bounded,
         honest_sides_never_break_small_limits,
