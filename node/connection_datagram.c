@@ -126,7 +126,7 @@ static bool send_packet(tf_connection *c, const tf_link_packet *packet, uint8_t 
         return true;
     }
     tf_err sent = TF_OK;
-    if (tf_address_is_set(&c->candidate) && len <= c->candidate_credit) {
+    if (!packet->to_current_only && tf_address_is_set(&c->candidate) && len <= c->candidate_credit) {
         tf_datagram_path to = {.peer = c->candidate, .local = c->candidate_from};
         c->candidate_credit -= len;
         sent = tf_datagram_send(c->candidate_socket, &to, tf_slice_of(buf, len));

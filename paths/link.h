@@ -89,6 +89,7 @@ typedef struct tf_link_packet {
     uint64_t number;   /* strictly increasing per generation: the nonce */
     size_t len;        /* of the plaintext in buf */
     bool to_candidate; /* a challenge for the address under test (tf_link_datagram_moved); else for the one in use */
+    bool to_current_only; /* the challenge for the one in use: no copy of it may reach the one under test */
 } tf_link_packet;
 
 /* Fills buf (cap >= TF_PACKET_PLAIN_MAX) with the frames of one packet. False: nothing to send, or the congestion window

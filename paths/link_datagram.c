@@ -216,6 +216,7 @@ typedef struct challenge {
     uint64_t token;
     bool *wanted;
     bool to_candidate;
+    bool to_current_only;
 } challenge;
 
 static bool next_challenge(tf_link *link, challenge *out)
@@ -233,7 +234,8 @@ static bool next_challenge(tf_link *link, challenge *out)
             *out = (challenge){.generation = tf_link_datagram_sending(link),
                                .token = move->tokens[i],
                                .wanted = &move->wanted[i],
-                               .to_candidate = i == TF_LINK_MOVE_NEW};
+                               .to_candidate = i == TF_LINK_MOVE_NEW,
+                               .to_current_only = i == TF_LINK_MOVE_OLD};
             return out->generation != NULL;
         }
     }
@@ -256,16 +258,19 @@ static bool pull_challenge(tf_link *link, tf_time now, uint8_t *buf, tf_link_pac
     frame.type = TF_FRAME_CHALLENGE;
     frame.u.token = next.token;
     TF_ASSERT(tf_frame_write(&w, &frame));
-    /* the path is to prove that it takes whole packets */
-    static const uint8_t zeroes[TF_PACKET_PLAIN_MAX];
-    frame.type = TF_FRAME_PADDING;
-    frame.u.payload = tf_slice_of(zeroes, tf_wr_left(&w) - TF_FRAME_HEADER);
-    TF_ASSERT(tf_frame_write(&w, &frame));
+    if (!next.to_candidate && !next.to_current_only) {
+        /* The path is to prove that it takes whole packets; an address under test may not be sent that much. */
+        static const uint8_t zeroes[TF_PACKET_PLAIN_MAX];
+        frame.type = TF_FRAME_PADDING;
+        frame.u.payload = tf_slice_of(zeroes, tf_wr_left(&w) - TF_FRAME_HEADER);
+        TF_ASSERT(tf_frame_write(&w, &frame));
+    }
     const tf_link_sent_packet packet = {.eliciting = true};
     *next.wanted = false;
     link->stats[TF_ROUTE_DATAGRAM].probes++;
     finish(link, now, next.generation, &packet, tf_wr_len(&w), out);
     out->to_candidate = next.to_candidate;
+    out->to_current_only = next.to_current_only;
     return true;
 }
 
