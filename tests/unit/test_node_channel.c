@@ -520,95 +520,6 @@ START_TEST(channel_quiet_sessions_hold_only_what_is_in_use)
 }
 END_TEST
 
-/* -- read ---------------------------------------------------------------------------------------------------------- */
-
-static tf_local call_read(raw_peer *raw, uint64_t from, uint64_t to)
-{
-    uint8_t bytes[64];
-    tf_writer w;
-    tf_wr_init(&w, bytes, sizeof(bytes));
-    tf_args_read_write(&w, &(tf_args_read){from, to});
-    return raw_call(raw, raw->channel, "read", tf_slice_of(bytes, tf_wr_len(&w)), TF_LOCAL_NONE);
-}
-
-START_TEST(channel_read_answers_the_range_that_there_is)
-{
-    static const struct {
-        uint64_t from, to;
-        uint8_t items; /* in the answer, whose array has a fixarray header */
-    } rows[] = {{1, 1, 1}, {1, 5, 5}, {4, 9, 2}, {5, 5, 1}, {6, 9, 0}, {2, UINT64_MAX, 4}};
-    static client_world cw;
-    cw_begin(&cw, 18, NULL);
-    raw_peer *raw = raw_new(&cw.w, cw.server, 3);
-    raw_open(raw, "room");
-    for (unsigned i = 1; i <= 5; i++) {
-        (void)raw_send_numbered(raw, i);
-    }
-    raw_settle(raw);
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        tf_local promise = call_read(raw, rows[i].from, rows[i].to);
-        raw_settle(raw);
-        ck_assert_str_eq(raw_outcome(raw, promise), "acked");
-        tf_slice data = raw_data(raw_find(raw, promise));
-        static const char items[] = "items";
-        const uint8_t *at = memmem(data.data, data.len, items, 5);
-        ck_assert_ptr_nonnull(at);
-        ck_assert_uint_eq(at[5], 0x90u + rows[i].items);
-    }
-    cw_end(&cw);
-    free(raw);
-}
-END_TEST
-
-START_TEST(channel_reads_that_wait_are_bounded)
-{
-    static client_world cw;
-    tf_local promises[TF_HUB_READS_MAX + 2];
-    cw_begin(&cw, 19, NULL);
-    raw_peer *raw = raw_new(&cw.w, cw.server, 3);
-    raw_open(raw, "room");
-    (void)raw_send_numbered(raw, 1);
-    raw_settle(raw);
-    cw.server->stub.later = true;
-    for (size_t i = 0; i < TF_HUB_READS_MAX + 2; i++) {
-        promises[i] = call_read(raw, 1, 1);
-    }
-    raw_settle(raw);
-    ck_assert_str_eq(raw_outcome(raw, promises[TF_HUB_READS_MAX]), "overloaded");
-    ck_assert_str_eq(raw_outcome(raw, promises[TF_HUB_READS_MAX - 1]), "waiting");
-    cw.server->stub.later = false;
-    cw.server->stub.ready = true;
-    raw_settle(raw);
-    ck_assert_str_eq(raw_outcome(raw, promises[TF_HUB_READS_MAX - 1]), "acked");
-    cw_end(&cw);
-    free(raw);
-}
-END_TEST
-
-START_TEST(channel_subscriptions_of_a_connection_are_bounded)
-{
-    static client_world cw;
-    static const uint8_t from_new[] = {0x81, 0xa4, 'f', 'r', 'o', 'm', 0xa3, 'n', 'e', 'w'};
-    tf_local promises[4];
-    cw_begin(&cw, 20, &(tf_hub_config){.subscriptions_per_peer = 3});
-    raw_peer *raw = raw_new(&cw.w, cw.server, 3);
-    raw_open(raw, "room");
-    for (size_t i = 0; i < 4; i++) {
-        tf_local sink = tf_local_next(&raw->end->ids);
-        promises[i] = raw_call(raw, raw->channel, "subscribe", tf_slice_of(from_new, sizeof(from_new)), sink);
-    }
-    raw_settle(raw);
-    ck_assert_str_eq(raw_outcome(raw, promises[2]), "acked");
-    ck_assert_str_eq(raw_outcome(raw, promises[3]), "overloaded");
-    /* A sink must be the subscriber's own: the channel is ours. */
-    tf_local odd = raw_call(raw, raw->channel, "subscribe", tf_slice_of(from_new, sizeof(from_new)), raw->channel);
-    raw_settle(raw);
-    ck_assert_str_eq(raw_outcome(raw, odd), "bad_request");
-    cw_end(&cw);
-    free(raw);
-}
-END_TEST
-
 int main(void)
 {
     const TTest *const tests[] = {
@@ -631,9 +542,6 @@ int main(void)
         channel_subscription_ends_when_it_is_dropped,
         channel_unsubscribed_while_the_answer_is_under_way_leaves_nothing,
         channel_quiet_sessions_hold_only_what_is_in_use,
-        channel_read_answers_the_range_that_there_is,
-        channel_reads_that_wait_are_bounded,
-        channel_subscriptions_of_a_connection_are_bounded,
         NULL,
     };
     return tf_test_run("node/channel", tests);
