@@ -196,18 +196,20 @@ static tf_err judge_packet(tf_link *link, tf_slice plain, tf_link_judgement *j)
     tf_reader r;
     tf_rd_init(&r, plain);
     size_t segments = 0;
+    bool closed = false; /* what follows a CLOSE is read, and ignored */
     if (plain.len == 0 || plain.len > TF_PACKET_PLAIN_MAX) {
         return TF_ERR_PEER_SYNTAX;
     }
     while (tf_rd_left(&r) > 0) {
         tf_frame frame;
         tf_err err = tf_frame_read(&r, &frame);
-        if (err == TF_OK) {
+        if (err == TF_OK && !closed) {
             err = judge(link, TF_ROUTE_DATAGRAM, &frame, j, &segments);
         }
         if (err != TF_OK) {
             return err == TF_ERR_AGAIN ? TF_ERR_PEER_SYNTAX : err;
         }
+        closed = closed || frame.type == TF_FRAME_CLOSE;
     }
     return TF_OK;
 }

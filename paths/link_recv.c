@@ -373,7 +373,7 @@ void tf_link_recv_trim(tf_link_recv *recv)
         recv->held = NULL;
         recv->capacity = 0;
     }
-    if (recv->message_len == 0) {
+    if (recv->message_len == 0 && recv->floor == recv->whole) { /* else room for what is held was promised */
         tf_free(recv->mem, recv->message, recv->message_room);
         recv->message = NULL;
         recv->message_room = 0;

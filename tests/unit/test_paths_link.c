@@ -339,6 +339,39 @@ START_TEST(link_close_of_the_peer_is_told)
 }
 END_TEST
 
+START_TEST(link_what_follows_a_close_is_ignored)
+{
+    link_peer p;
+    link_peer_defaults(&p);
+    link_peer_new(&p);
+    link_peer_up(&p, 1);
+    tf_frame frames[] = {link_peer_message(0, "last words"), {.type = TF_FRAME_CLOSE}, link_peer_message(1, "no more")};
+    frames[1].u.close.reason = tf_slice_str("");
+    ck_assert_int_eq(link_peer_send_packet(&p, 1, frames, 3), TF_OK);
+    link_peer_expect(&p, "last words", TF_ROUTE_DATAGRAM);
+    link_peer_expect_none(&p);
+    ck_assert_int_eq(link_peer_send_packet_one(&p, 1, link_peer_message(1, "no more")), TF_OK);
+    link_peer_expect_none(&p);
+    link_peer_free(&p);
+}
+END_TEST
+
+START_TEST(link_message_not_taken_survives_idleness)
+{
+    link_peer p;
+    link_peer_defaults(&p);
+    link_peer_new(&p);
+    link_peer_up(&p, 1);
+    ck_assert_int_eq(link_peer_send_one(&p, link_peer_segment(0, TF_SEGMENT_FIRST, tf_slice_str("a"))), TF_OK);
+    ck_assert_int_eq(link_peer_send_one(&p, link_peer_segment(1, TF_SEGMENT_LAST, tf_slice_str("b"))), TF_OK);
+    for (unsigned i = 0; i < 100; i++) {
+        link_peer_wait(&p, TF_SECOND);
+    }
+    link_peer_expect(&p, "ab", TF_ROUTE_STREAM);
+    link_peer_free(&p);
+}
+END_TEST
+
 START_TEST(link_resume_takes_what_was_sent_and_no_more)
 {
     link_peer p;
@@ -382,6 +415,8 @@ int main(void)
         link_partial_frame_waits_for_the_rest,
         link_close_goes_once_by_each_route,
         link_close_of_the_peer_is_told,
+        link_what_follows_a_close_is_ignored,
+        link_message_not_taken_survives_idleness,
         link_resume_takes_what_was_sent_and_no_more,
         NULL,
     };
