@@ -4,7 +4,7 @@
 #include "node/name.h"
 
 #define QUEUE_ITEMS 4096u
-#define QUEUE_BYTES (16u * 1024u * 1024u)
+#define QUEUE_BYTES ((uint64_t)16 * 1024 * 1024)
 
 /* -- life ---------------------------------------------------------------------------------------------------------- */
 

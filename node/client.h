@@ -15,7 +15,7 @@
 
 typedef struct tf_client tf_client;
 
-#define TF_CLIENT_EVENT_BYTES (4u * 1024u * 1024u) /* and one activity */
+#define TF_CLIENT_EVENT_BYTES ((uint64_t)4 * 1024 * 1024) /* and one activity */
 #define TF_CLIENT_CHANNELS_MAX 1024u
 
 /* A limit of 0 means its default. */

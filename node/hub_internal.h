@@ -19,10 +19,10 @@
 #include "proto/map.h"
 
 #define TF_HUB_GROUP_OPS 512u                  /* of one group for the store */
-#define TF_HUB_GROUP_BYTES (4u * 1024u * 1024u) /* or one op */
+#define TF_HUB_GROUP_BYTES ((size_t)4 * 1024 * 1024) /* or one op */
 #define TF_HUB_READS_MAX 16u                   /* `read` requests of a connection that wait for room */
 #define TF_HUB_OPENS_MAX 64u                   /* answers of a connection that wait for the creation or end of a channel */
-#define TF_HUB_READ_BYTES (64u * 1024u)        /* of one answer of `read`, or one activity */
+#define TF_HUB_READ_BYTES ((size_t)64 * 1024)       /* of one answer of `read`, or one activity */
 #define TF_HUB_GUARDS_MAX 16384u               /* per connection */
 #define TF_HUB_ANSWER_BYTES 2048u              /* acks in one message */
 #define TF_HUB_ANSWERS 16u
