@@ -1,8 +1,8 @@
 """Losing a route is not felt (P3): in a network namespace of its own, with rules that drop silently below the sockets,
 TCP is dropped for 4 s, healed for 2 s, then UDP is dropped for 4 s, at 2000 messages a second.
 
-Loss, repeats and order are always judged. The longest pause between two deliveries is printed, and must be at most 50 ms
-when TF_TIMING=1 (on a busy machine the figure says nothing about the product)."""
+Loss, repeats and order are always judged. The longest pause between two deliveries is printed, and must be at most
+50 ms when TF_TIMING=1 (on a busy machine the figure says nothing about the product)."""
 import json
 import os
 import re
@@ -29,7 +29,8 @@ def run(*command):
 
 def dropped():
     """Packets that the rules of the table have dropped so far."""
-    return sum(int(count) for count in re.findall(r"counter packets (\d+)", run("nft", "list", "table", "inet", "hurt")))
+    counts = re.findall(r"counter packets (\d+)", run("nft", "list", "table", "inet", "hurt"))
+    return sum(int(count) for count in counts)
 
 
 def drop(protocol, port):

@@ -220,9 +220,10 @@ def test_ten_thousand_replayed_and_forged_datagrams(world):
     record = world.path("record")
     forwarder = world.forwarder(relay, "--udp-record", record)
     traffic = Traffic(world, relay, relay.uri_via(forwarder))
-    traffic.send(200)
-    packets = packets_of(record)
-    assert len(packets) > 20, f"only {len(packets)} datagrams were recorded"
+    packets = []
+    while len(packets) < 50:
+        traffic.send(10)
+        packets = packets_of(record)
     before = log_lines(relay)
     senders = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(4)]
     for number in range(10000):
@@ -257,18 +258,21 @@ def test_attacker_who_races_copies_from_another_address_breaks_nothing(world):
     forwarder = world.forwarder(relay, "--udp-record", record)
     traffic = Traffic(world, relay, relay.uri_via(forwarder))
     traffic.send(20)
-    known = len(packets_of(record))
     forwarder.command("datagram cut up")
-    traffic.send(20)
-    withheld = packets_of(record)[known:]
-    assert withheld, "no datagram was withheld"
+    known = len(packets_of(record))
+    withheld = []
+    while not withheld:
+        traffic.send(20)
+        withheld = packets_of(record)[known:]
     sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     for packet in withheld:
         sender.sendto(packet, ("127.0.0.1", relay.port))
+    relay.err.wait_for("event=address_kept")
     traffic.send(20)
     forwarder.command("datagram heal")
     traffic.send(20)
     traffic.ends_well()
+    assert not relay.events("address_moved"), relay.err.text()
 
 
 def test_many_idle_connections_leave_room_for_peers(world):

@@ -23,7 +23,7 @@ def impaired(world, options, during, sub_options=(), pub_options=()):
     during(forwarders, sub)
     assert pub.succeeds() == b""
     lib.same_lines(sub.succeeds(), lines, "the subscriber")
-    return [forwarder.stats() for forwarder in forwarders]
+    return [forwarder.stats() for forwarder in forwarders], relay
 
 
 def stall_for_3_seconds(forwarders, sub):
@@ -36,8 +36,8 @@ def stall_for_3_seconds(forwarders, sub):
 
 
 def test_all_faults_at_once_lose_and_repeat_nothing(world):
-    stats = impaired(world, ("--udp-drop", "20", "--udp-repeat", "10", "--udp-reorder", "20", "--tcp-close-every", "1000"),
-                     stall_for_3_seconds)
+    faults = ("--udp-drop", "20", "--udp-repeat", "10", "--udp-reorder", "20", "--tcp-close-every", "1000")
+    stats, _ = impaired(world, faults, stall_for_3_seconds)
     for each in stats:
         for key in ("stream_cut", "datagram_up_dropped", "datagram_up_repeated", "datagram_up_reordered",
                     "datagram_down_dropped", "datagram_down_repeated", "datagram_down_reordered"):
@@ -49,7 +49,7 @@ def test_stalled_stream_is_carried_by_a_lossy_datagram_route(world):
 
 
 def test_stream_that_flaps_is_enough_without_datagrams(world):
-    stats = impaired(world, ("--tcp-close-every", "300", "--udp-drop", "100"), lambda *_: None)
+    stats, _ = impaired(world, ("--tcp-close-every", "300", "--udp-drop", "100"), lambda *_: None)
     assert all(each["stream_cut"] > 2 for each in stats), stats
 
 
@@ -65,8 +65,9 @@ def test_new_addresses_of_the_clients_are_followed(world):
             for forwarder in forwarders:
                 forwarder.command("datagram rebind")
 
-    stats = impaired(world, (), rebind, ("--routes", "datagram"), ("--routes", "datagram"))
+    stats, relay = impaired(world, (), rebind, ("--routes", "datagram"), ("--routes", "datagram"))
     assert all(each["datagram_rebinds"] == 3 for each in stats), stats
+    assert relay.events("address_moved"), relay.err.text()
 
 
 lib.main(globals())
