@@ -9,7 +9,7 @@ import lint
 def main():
     tree = lint.Tree()
     shell = tree.ending(".sh")
-    for extra in ("tests/run", ".ci/run"):
+    for extra in ("tests/run", ".ci/run", "deploy/quickstart"):
         if os.path.exists(os.path.join(tree.root, extra)):
             shell.append(extra)
     command = ["shellcheck", "--format=gcc"] if shutil.which("shellcheck") else ["bash", "-n"]
