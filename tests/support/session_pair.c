@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "proto/limits.h"
+#include "tests/support/support.h"
 
 struct tf_pair_message {
     tf_pair_message *next;
@@ -296,4 +297,50 @@ void tf_pair_reject(tf_pair *pair, int from, tf_local promise, const char *data)
 tf_local tf_pair_new_local(tf_pair *pair, int side)
 {
     return tf_local_next(&pair->side[side].ids);
+}
+
+static void begin(tf_pair *pair)
+{
+    tf_err err = tf_pair_init(pair, tf_test_mem(), NULL);
+    check(err == TF_OK, tf_err_text(err));
+}
+
+tf_local tf_pair_export(tf_pair *pair, tf_local *object)
+{
+    begin(pair);
+    *object = tf_pair_new_local(pair, 0);
+    (void)tf_pair_send_ref(pair, 0, TF_PAIR_PEER_ROOT, "m", *object, TF_REF_OBJECT);
+    tf_pair_deliver_all(pair, 1);
+    const tf_pair_event *call = tf_pair_find(pair, 1, TF_SESSION_DELIVER, 0);
+    check(call != NULL && call->ref_count == 1, "the object was not exported");
+    tf_local import = call->refs[0].local;
+    tf_pair_resolve_data(pair, 1, call->result, "");
+    tf_pair_settle(pair);
+    tf_pair_forget_events(pair);
+    return import;
+}
+
+tf_local tf_pair_ask(tf_pair *pair, tf_local *theirs)
+{
+    begin(pair);
+    tf_local result = tf_pair_send(pair, 0, TF_PAIR_PEER_ROOT, "get", true);
+    tf_pair_deliver_all(pair, 1);
+    const tf_pair_event *call = tf_pair_find(pair, 1, TF_SESSION_DELIVER, 0);
+    check(call != NULL, "nothing was asked");
+    *theirs = call->result;
+    tf_pair_forget_events(pair);
+    return result;
+}
+
+void tf_pair_answer_all(tf_pair *pair, int side)
+{
+    for (size_t i = 0; i < tf_pair_count(pair, side, TF_SESSION_DELIVER); i++) {
+        const tf_pair_event *call = tf_pair_find(pair, side, TF_SESSION_DELIVER, i);
+        for (size_t k = 0; k < call->ref_count; k++) {
+            tf_session_release(pair->side[side].session, pair->now, call->refs[k].local);
+        }
+        if (call->result != TF_LOCAL_NONE) {
+            tf_pair_resolve_data(pair, side, call->result, "");
+        }
+    }
 }

@@ -86,5 +86,11 @@ void tf_pair_resolve_data(tf_pair *pair, int from, tf_local promise, const char 
 void tf_pair_resolve_object(tf_pair *pair, int from, tf_local promise, tf_local object);
 void tf_pair_reject(tf_pair *pair, int from, tf_local promise, const char *data);
 tf_local tf_pair_new_local(tf_pair *pair, int side);
+/* Begins a pair (on tf_test_mem) in which side 0 has exported *object: side 1 holds it under the id that comes back. */
+tf_local tf_pair_export(tf_pair *pair, tf_local *object);
+/* Begins a pair in which side 0 has asked something of side 1, which owes *theirs: the promise at side 0. */
+tf_local tf_pair_ask(tf_pair *pair, tf_local *theirs);
+/* Answers every call that a side has heard, and lets go of what came with it. */
+void tf_pair_answer_all(tf_pair *pair, int side);
 
 #endif
