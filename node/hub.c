@@ -7,6 +7,8 @@
 #define VISITS_PER_RUN 256u
 #define MESSAGES_PER_VISIT 64u
 #define FEEDS_PER_VISIT 256u
+#define FAN_OUT 16384u
+#define COMMIT_BYTES (1u << 28)
 #define OWN_MESSAGES 1024u /* drops and acks of a session beside what it is asked for */
 
 /* -- life ---------------------------------------------------------------------------------------------------------- */
@@ -25,9 +27,12 @@ static void fill_defaults(tf_hub_config *config)
     config->subscriptions_per_peer = or_default(config->subscriptions_per_peer, TF_SUBSCRIPTIONS_PER_PEER);
     config->out_queue_items = or_default(config->out_queue_items, TF_OUT_QUEUE_ITEMS);
     config->out_queue_bytes = or_default(config->out_queue_bytes, TF_OUT_QUEUE_BYTES);
-    config->commit_bytes_per_peer = or_default(config->commit_bytes_per_peer, 2u * config->max_message);
+    config->fan_out = or_default(config->fan_out, FAN_OUT);
+    uint64_t window = (uint64_t)config->max_in_flight * config->max_message;
+    config->commit_bytes_per_peer =
+        or_default(config->commit_bytes_per_peer, window < COMMIT_BYTES / 4 ? (uint32_t)window : COMMIT_BYTES / 4);
     if (config->commit_bytes == 0) {
-        config->commit_bytes = (uint64_t)config->commit_bytes_per_peer * 64u;
+        config->commit_bytes = COMMIT_BYTES;
     }
 }
 
@@ -346,6 +351,7 @@ bool tf_hub_run(tf_hub *hub, tf_time now, int64_t wall_ms)
 {
     set_now(hub, now);
     hub->wall_ms = wall_ms;
+    hub->fan_out_left = hub->config.fan_out;
     tf_clients_tick(hub);
     (void)tf_hub_poll_store(hub);
     size_t visits = 0;
@@ -414,6 +420,7 @@ void tf_hub_get_stats(const tf_hub *hub, tf_hub_stats *out)
     out->conns = hub->conn_count;
     out->channels = hub->channels.count;
     out->subscriptions = hub->subscription_count;
+    out->lagging = hub->subscription_count - hub->live_count;
     out->committing = hub->committing;
     out->committing_bytes = hub->committing_bytes;
 }

@@ -35,8 +35,10 @@ typedef struct tf_hub_config {
     uint32_t subscriptions_per_peer; /* per connection: TF_SUBSCRIPTIONS_PER_PEER */
     uint32_t out_queue_items; /* beyond it a subscriber is fed from the store: TF_OUT_QUEUE_ITEMS */
     uint32_t out_queue_bytes; /* TF_OUT_QUEUE_BYTES */
-    uint32_t commit_bytes_per_peer; /* bodies that wait for their commit, per connection: 2 max_message */
-    uint64_t commit_bytes;          /* in all: 64 times that */
+    uint32_t fan_out; /* deliveries of one run to live subscribers; beyond it they are fed from the store: 16384 */
+    /* Bodies that wait for their commit, per connection: what its window may hold, at most 64 MiB; in all: 256 MiB. */
+    uint32_t commit_bytes_per_peer;
+    uint64_t commit_bytes;
 } tf_hub_config;
 
 /* TF_ERR_NOMEM; TF_ERR_USAGE: a limit beyond proto/limits.h. */

@@ -40,13 +40,22 @@ static void set_live(tf_subscription *subscription)
     tf_list_remove(&subscription->in_lagging);
     if (!tf_list_has(&subscription->in_channel)) {
         tf_list_append(&subscription->channel->live, &subscription->in_channel);
+        subscription->conn->hub->live_count++;
+    }
+}
+
+static void leave_live(tf_subscription *subscription)
+{
+    if (tf_list_has(&subscription->in_channel)) {
+        tf_list_remove(&subscription->in_channel);
+        subscription->conn->hub->live_count--;
     }
 }
 
 /* It lags, or waits until the subscriber takes more. */
 static void set_lagging(tf_subscription *subscription)
 {
-    tf_list_remove(&subscription->in_channel);
+    leave_live(subscription);
     if (subscription->sent >= subscription->limit) {
         tf_list_remove(&subscription->in_lagging);
     } else if (!tf_list_has(&subscription->in_lagging)) {
@@ -104,41 +113,48 @@ static bool is_own(const tf_subscription *subscription, const tf_pending *pendin
            !subscription->echo;
 }
 
+/* May it get one more message at once? */
+static bool takes_now(const tf_hub *hub, const tf_subscription *subscription)
+{
+    return hub->fan_out_left > 0 && subscription->sent < subscription->limit && tf_hub_has_room(subscription->conn);
+}
+
+static void deliver_live(tf_hub *hub, tf_subscription *subscription, uint64_t seq, tf_slice args)
+{
+    tf_err err = deliver_activity(subscription, seq, args);
+    hub->fan_out_left--;
+    if (err == TF_ERR_AGAIN) {
+        set_lagging(subscription);
+    } else if (err != TF_OK) {
+        subscription->conn->error = err;
+        tf_hub_wake(subscription->conn);
+    }
+}
+
 void tf_hub_fan_out(tf_hub *hub, const tf_pending *pending)
 {
     tf_channel *channel = pending->channel;
+    tf_stored stored = {.seq = pending->seq,
+                        .timestamp_ms = pending->timestamp_ms,
+                        .id = tf_slice_of(pending->id, pending->id_len),
+                        .origin = pending->origin,
+                        .client_id = tf_hub_pending_client_id(pending),
+                        .body = tf_hub_pending_body(pending)};
     tf_slice args = {NULL, 0};
     tf_list_node *node = channel->live.head.next;
     while (node != &channel->live.head) {
         tf_subscription *subscription = TF_CONTAINER(node, tf_subscription, in_channel);
-        tf_conn *conn = subscription->conn;
         node = node->next;
         if (subscription->next > pending->seq) {
             continue; /* begins later */
         }
         if (is_own(subscription, pending)) {
             subscription->next = pending->seq + 1;
-            continue;
-        }
-        if (!tf_hub_has_room(conn) || subscription->sent >= subscription->limit) {
+        } else if (!takes_now(hub, subscription)) {
             set_lagging(subscription);
-            continue;
-        }
-        if (args.len == 0) {
-            args = encode(hub, channel,
-                          &(tf_stored){.seq = pending->seq,
-                                       .timestamp_ms = pending->timestamp_ms,
-                                       .id = tf_slice_of(pending->id, pending->id_len),
-                                       .origin = pending->origin,
-                                       .client_id = tf_hub_pending_client_id(pending),
-                                       .body = tf_hub_pending_body(pending)});
-        }
-        tf_err err = deliver_activity(subscription, pending->seq, args);
-        if (err == TF_ERR_AGAIN) {
-            set_lagging(subscription);
-        } else if (err != TF_OK) {
-            conn->error = err;
-            tf_hub_wake(conn);
+        } else {
+            args = args.len == 0 ? encode(hub, channel, &stored) : args;
+            deliver_live(hub, subscription, pending->seq, args);
         }
     }
 }
@@ -237,7 +253,7 @@ void tf_hub_subscription_end(tf_hub *hub, tf_subscription *subscription)
 {
     tf_conn *conn = subscription->conn;
     tf_list_remove(&subscription->in_conn);
-    tf_list_remove(&subscription->in_channel);
+    leave_live(subscription);
     tf_list_remove(&subscription->in_lagging);
     (void)tf_map_remove(&hub->objects, subscription->object.local);
     conn->subscription_count--;

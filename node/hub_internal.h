@@ -171,6 +171,8 @@ struct tf_hub {
     size_t scratch_size;
     size_t conn_count;
     size_t subscription_count;
+    size_t live_count; /* of them */
+    size_t fan_out_left; /* live deliveries of this run */
     tf_hub_stats stats;
 };
 

@@ -89,12 +89,39 @@ START_TEST(channel_subscriptions_of_a_connection_are_bounded)
 }
 END_TEST
 
+/* One run does a bounded amount of work: who is not served at once is served from the store. */
+START_TEST(channel_fan_out_of_one_run_is_bounded_and_nobody_misses_anything)
+{
+    static client_world cw;
+    tf_hub_stats stats;
+    cw_begin(&cw, 23, &(tf_hub_config){.fan_out = 5});
+    for (size_t i = 0; i < 3; i++) {
+        (void)cw_client(&cw, NULL);
+        ck_assert_uint_eq(cw_open(&cw, i, "room"), 0);
+        cw_connect(&cw, i);
+        cw_subscribe(&cw, i, 0, TF_FROM_NEW, 0, true);
+    }
+    cw_settle(&cw);
+    cw_send_range(&cw, 0, 0, 1, 30);
+    cw_settle(&cw);
+    tf_hub_get_stats(cw.server->hub, &stats);
+    ck_assert_uint_gt(stats.from_store, 0);
+    ck_assert_uint_eq(stats.lagging, 0);
+    ck_assert_uint_eq(stats.delivered, 90);
+    for (size_t i = 0; i < 3; i++) {
+        ck_assert_uint_eq(cw.logs[i].activities, 30);
+    }
+    cw_end(&cw);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
         channel_read_answers_the_range_that_there_is,
         channel_reads_that_wait_are_bounded,
         channel_subscriptions_of_a_connection_are_bounded,
+        channel_fan_out_of_one_run_is_bounded_and_nobody_misses_anything,
         NULL,
     };
     return tf_test_run("node/hub bounds", tests);
