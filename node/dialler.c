@@ -250,7 +250,11 @@ static void dial_opened(void *ctx, tf_stream *stream)
 static void welcomed(tf_peer *peer, const tf_agreed *agreed)
 {
     tf_err err = TF_OK;
-    if (agreed->resumed && peer->connection != NULL) {
+    if (agreed->resumed && (peer->connection == NULL || peer->connection->session != agreed->session)) {
+        dial_failed(peer, false, "the session to resume ended meanwhile");
+        return;
+    }
+    if (agreed->resumed) {
         err = tf_link_resume(peer->connection->link, tf_edge_now(), agreed->peer_next);
     } else {
         if (peer->connection != NULL) {
@@ -397,6 +401,9 @@ void tf_peer_verdict(tf_peer *peer, tf_route route, tf_verdict verdict, tf_verdi
     tf_peer_push_event(peer, &event);
     if (route == TF_ROUTE_STREAM && verdict == TF_VERDICT_UP) {
         tf_backoff_reset(&peer->backoff);
+        if (peer->state == PEER_WAITING && peer->connection != NULL && peer->connection->stream != NULL) {
+            (void)event_del(peer->redial); /* the old socket has revived */
+        }
     }
     if (route == TF_ROUTE_STREAM && verdict == TF_VERDICT_DOWN && peer->state == PEER_WAITING) {
         peer->lost_at = tf_edge_now(); /* the old socket is kept until the new one is authenticated */
