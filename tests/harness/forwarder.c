@@ -6,6 +6,7 @@
 #include <getopt.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <time.h>
@@ -109,8 +110,10 @@ static int open_bound(const tf_fwd_address *address, int type)
         return -1;
     }
     if (type == SOCK_STREAM) {
-        /* Before listen, so that what is accepted inherits it. */
+        /* Before listen, so that what is accepted inherits them. */
+        int segment = TF_FWD_SEGMENT;
         (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &segment, sizeof(segment));
         (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     }
     if (bind(fd, (const struct sockaddr *)&address->storage, address->len) != 0) {

@@ -19,6 +19,7 @@
 #define TF_FWD_PACKET_BYTES_MAX (16u << 20)  /* and their bytes */
 #define TF_FWD_PIPE_BYTES (16u << 10)        /* bytes that wait in one direction of a TCP connection ... */
 #define TF_FWD_PIPE_BYTES_DELAYED (1u << 20) /* ... and while there is a delay */
+#define TF_FWD_SEGMENT 1400                  /* TCP_MAXSEG: one of loopback is larger than the buffer, and would crawl */
 #define TF_FWD_SOCKET_BUFFER 8192            /* SO_RCVBUF, so that a stall is felt by the sender soon */
 #define TF_FWD_RECORD_BYTES_MAX (256u << 20) /* of --udp-record */
 #define TF_FWD_REORDER_HOLD (5 * TF_MS)      /* up to this longer than the others waits a packet that is reordered */

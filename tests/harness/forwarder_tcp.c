@@ -1,5 +1,7 @@
 #include <errno.h>
 #include <inttypes.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -297,6 +299,8 @@ static int dial(const tf_fwd_address *to)
         return -1;
     }
     int size = TF_FWD_SOCKET_BUFFER;
+    int segment = TF_FWD_SEGMENT;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &segment, sizeof(segment));
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
     if (connect(fd, (const struct sockaddr *)&to->storage, to->len) != 0 && errno != EINPROGRESS) {
