@@ -1,6 +1,5 @@
 #include "tests/sim/ends.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #define TIMER_LINK (UINT64_C(1) << 63)
@@ -11,6 +10,34 @@ static void fail(const ends *e, unsigned end, const char *what)
     (void)fprintf(stderr, "seed %llu, end %u, at %llu us: %s\n", (unsigned long long)e->seed, end,
                   (unsigned long long)net_now(e->net), what);
     abort();
+}
+
+static void print_route(const tf_route_stats *stats, tf_route route, FILE *to)
+{
+    (void)fprintf(
+        to,
+        "    %-8s %-7s srtt %llu us, sent %llu (%llu packets), received %llu (%llu first), lost %llu, shed %llu, "
+        "retired %llu, repaired %llu, downs %llu\n",
+        tf_route_name(route), tf_verdict_name(stats->verdict), (unsigned long long)stats->srtt,
+        (unsigned long long)stats->sent_segments, (unsigned long long)stats->sent_packets,
+        (unsigned long long)stats->received_segments, (unsigned long long)stats->first, (unsigned long long)stats->lost,
+        (unsigned long long)stats->shed, (unsigned long long)stats->retired, (unsigned long long)stats->repaired,
+        (unsigned long long)stats->downs);
+}
+
+void ends_print(const ends *e, FILE *to)
+{
+    for (unsigned end = 0; end < NET_ENDS; end++) {
+        tf_link_stats stats;
+        tf_link_get_stats(e->end[end].link, &stats);
+        (void)fprintf(to, "  end %u: ring %llu, reorder %llu, expects %llu, sent up to %llu, memory %zu\n", end,
+                      (unsigned long long)stats.ring_segments, (unsigned long long)stats.reorder_segments,
+                      (unsigned long long)tf_link_next_expected(e->end[end].link),
+                      (unsigned long long)tf_link_send_next(e->end[end].link), e->end[end].heap.live_bytes);
+        for (unsigned route = 0; route < TF_ROUTE_COUNT; route++) {
+            print_route(&stats.routes[route], (tf_route)route, to);
+        }
+    }
 }
 
 void ends_init(ends *e, uint64_t seed, const ends_handlers *handlers)

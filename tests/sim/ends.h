@@ -6,6 +6,8 @@
 #ifndef TF_TESTS_SIM_ENDS_H
 #define TF_TESTS_SIM_ENDS_H
 
+#include <stdio.h>
+
 #include "dedup/replay.h"
 #include "paths/link.h"
 #include "tests/sim/net.h"
@@ -81,6 +83,9 @@ tf_err ends_send(ends *e, unsigned end, tf_slice message);
 /* Sends and does not pull: for batches. */
 tf_err ends_queue(ends *e, unsigned end, tf_slice message);
 void ends_pull(ends *e, unsigned end);
+
+/* How both ends are, for people. */
+void ends_print(const ends *e, FILE *to);
 
 /* Runs until the clock stands at `until`. */
 void ends_run(ends *e, tf_time until);

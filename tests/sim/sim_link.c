@@ -7,53 +7,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tests/sim/redial.h"
+#include "tests/sim/faults.h"
 #include "tests/sim/traffic.h"
 
 #define SEEDS_DEFAULT 90u
 #define TIMER_FAULT 2u
 #define TIMER_DIAL 3u
 #define FAULTS_SPAN (12 * TF_SECOND)
-#define HEAL_SPAN (60 * TF_SECOND)
+#define HEAL_SPAN (120 * TF_SECOND)
 #define SETTLE_SPAN (70 * TF_SECOND)
 #define SILENT_SPAN (60 * TF_SECOND)
-
-typedef enum fault {
-    FAULT_LOSS,
-    FAULT_REPEAT,
-    FAULT_LATE,
-    FAULT_JITTER,
-    FAULT_RATE,          /* of the datagram path, with a queue */
-    FAULT_DATAGRAM_HOLE, /* one way or both */
-    FAULT_STREAM_HOLE,
-    FAULT_STREAM_CUT,
-    FAULT_STREAM_RATE,
-    FAULT_NO_DIAL, /* the stream cannot be had for a while */
-    FAULT_KEYS,    /* generations that never get a stream */
-    FAULT_TINY_WINDOW,
-    FAULT_BIG_MESSAGES,
-    FAULT_DATA_ROUTES, /* messages by one route only, in a direction */
-    FAULT_COUNT
-} fault;
-
-static const char *const fault_names[FAULT_COUNT] = {
-    "loss",       "repeat",      "late",    "jitter", "rate",        "datagram-hole", "stream-hole",
-    "stream-cut", "stream-rate", "no-dial", "keys",   "tiny-window", "big-messages",  "data-routes"};
 
 typedef struct world {
     traffic *traffic;
     redial redial;
-    uint32_t faults;
-    bool on;                  /* faults go on */
-    tf_routes data[NET_ENDS]; /* by sending end */
+    faults faults;
+    bool on; /* faults go on */
 } world;
 
 static world now; /* the run that is going on: one at a time */
-
-static bool has(const world *w, fault f)
-{
-    return (w->faults & (1u << f)) != 0;
-}
 
 static uint64_t below(world *w, uint64_t bound)
 {
@@ -62,149 +34,32 @@ static uint64_t below(world *w, uint64_t bound)
 
 static void fail(const world *w, const char *what)
 {
-    (void)fprintf(stderr, "seed %llu, at %llu us: %s; faults:", (unsigned long long)w->traffic->ends.seed,
+    (void)fprintf(stderr, "seed %llu, at %llu us: %s; ", (unsigned long long)w->traffic->ends.seed,
                   (unsigned long long)net_now(w->traffic->ends.net), what);
-    for (unsigned f = 0; f < FAULT_COUNT; f++) {
-        (void)fprintf(stderr, "%s%s", has(w, (fault)f) ? " " : "", has(w, (fault)f) ? fault_names[f] : "");
-    }
-    (void)fprintf(stderr, "\n");
+    faults_print(&w->faults, stderr);
+    ends_print(&w->traffic->ends, stderr);
     abort();
-}
-
-/* --- the network of a seed --- */
-
-static void set_up_network(world *w)
-{
-    net *n = w->traffic->ends.net;
-    tf_time delay = (tf_time[]){50, 500, 5000, 10000, 60000}[below(w, 5)];
-    for (unsigned end = 0; end < NET_ENDS; end++) {
-        net_path *path = net_path_of(n, end);
-        net_pipe *pipe = net_pipe_of(n, end);
-        *path = (net_path){.delay = delay + below(w, delay), .queue = SIZE_MAX};
-        *pipe = (net_pipe){.delay = delay + below(w, delay), .buffer = (size_t)2048 << below(w, 7)};
-        path->loss = has(w, FAULT_LOSS) ? (unsigned)below(w, 300) : 0;
-        path->repeat = has(w, FAULT_REPEAT) ? (unsigned)below(w, 300) : 0;
-        path->late = has(w, FAULT_LATE) ? (unsigned)below(w, 200) : 0;
-        path->late_by = below(w, 8 * delay);
-        path->jitter = has(w, FAULT_JITTER) ? below(w, 4 * delay) + 1 : 0;
-        if (has(w, FAULT_RATE)) {
-            path->rate = 20000 + below(w, 400000);
-            path->queue = 4000 + below(w, 60000);
-        }
-        if (has(w, FAULT_STREAM_RATE)) {
-            pipe->rate = 20000 + below(w, 400000);
-        }
-    }
 }
 
 static void configure(tf_link_config *config, unsigned end)
 {
-    config->send_data = now.data[end];
-    config->recv_data = now.data[1 - end];
-}
-
-static void set_up_links(world *w)
-{
-    tf_link_config *config = &w->traffic->ends.config;
-    if (has(w, FAULT_TINY_WINDOW)) {
-        config->recv_window_segments = 2 + (uint32_t)below(w, 30);
-        config->recv_window_bytes = TF_SEGMENT_DATA_MAX + (uint32_t)below(w, 20000);
-        config->send_window_segments = config->recv_window_segments;
-        config->send_window_bytes = config->recv_window_bytes;
-    }
-    for (unsigned end = 0; end < NET_ENDS; end++) {
-        w->data[end] = TF_ROUTES_BOTH;
-        if (has(w, FAULT_DATA_ROUTES) && below(w, 2) == 0) {
-            w->data[end] = below(w, 2) == 0 ? TF_ROUTES_STREAM : TF_ROUTES_DATAGRAM;
-        }
-    }
-    config->first_seq = (uint64_t[]){0, 0, UINT64_MAX - 1000000, UINT64_C(1) << 32}[below(w, 4)];
-    ends_start(&w->traffic->ends, configure);
+    config->send_data = now.faults.data[end];
+    config->recv_data = now.faults.data[1 - end];
 }
 
 static void set_up_flows(world *w)
 {
-    uint64_t most_messages = has(w, FAULT_TINY_WINDOW) ? 300 : 4000;
+    uint64_t most_messages = faults_has(&w->faults, FAULT_TINY_WINDOW) ? 200 : 4000;
     for (unsigned end = 0; end < NET_ENDS; end++) {
         tf_time interval = (tf_time[]){300, 2000, 20000, 300000}[below(w, 4)];
         size_t most = (size_t[]){1, 100, 2000}[below(w, 3)];
-        if (has(w, FAULT_BIG_MESSAGES)) {
-            most = has(w, FAULT_TINY_WINDOW) ? 10000 : 100000;
+        if (faults_has(&w->faults, FAULT_BIG_MESSAGES)) {
+            most = faults_has(&w->faults, FAULT_TINY_WINDOW) ? 10000 : 100000;
             interval = 300 * TF_MS + interval;
         }
         uint64_t count = FAULTS_SPAN / interval;
         traffic_start(w->traffic, end, interval, count < most_messages ? count : most_messages,
                       below(w, 2) == 0 ? 0 : most, most);
-    }
-}
-
-/* --- faults --- */
-
-static void toggle_datagram_hole(world *w)
-{
-    unsigned end = (unsigned)below(w, 2);
-    net *n = w->traffic->ends.net;
-    net_path_of(n, end)->hole = !net_path_of(n, end)->hole;
-    if (below(w, 2) == 0) {
-        net_path_of(n, 1 - end)->hole = net_path_of(n, end)->hole;
-    }
-}
-
-static void toggle_stream_hole(world *w)
-{
-    net *n = w->traffic->ends.net;
-    unsigned end = (unsigned)below(w, 2);
-    net_pipe *pipe = net_pipe_of(n, end);
-    if (pipe->hole) {
-        pipe->penalty = below(w, TF_SECOND);
-        net_heal_stream(n, end);
-        net_heal_stream(n, 1 - end);
-        return;
-    }
-    pipe->hole = true;
-    net_pipe_of(n, 1 - end)->hole = below(w, 2) == 0;
-}
-
-static void cut(world *w)
-{
-    const size_t keep[NET_ENDS] = {below(w, 3) == 0 ? SIZE_MAX : below(w, 30000), below(w, 3000)};
-    const tf_time learns[NET_ENDS] = {below(w, 500 * TF_MS), below(w, 500 * TF_MS)};
-    ends_cut(&w->traffic->ends, keep, learns);
-}
-
-static void one_fault(world *w)
-{
-    fault f = (fault)below(w, FAULT_COUNT);
-    if (!has(w, f)) {
-        return;
-    }
-    switch (f) {
-    case FAULT_DATAGRAM_HOLE:
-        toggle_datagram_hole(w);
-        break;
-    case FAULT_STREAM_HOLE:
-        toggle_stream_hole(w);
-        break;
-    case FAULT_STREAM_CUT:
-        cut(w);
-        break;
-    case FAULT_NO_DIAL:
-        w->redial.closed = !w->redial.closed;
-        break;
-    case FAULT_KEYS:
-        ends_keys(&w->traffic->ends);
-        break;
-    case FAULT_LOSS:
-    case FAULT_REPEAT:
-    case FAULT_LATE:
-    case FAULT_JITTER:
-    case FAULT_RATE:
-    case FAULT_STREAM_RATE:
-    case FAULT_TINY_WINDOW:
-    case FAULT_BIG_MESSAGES:
-    case FAULT_DATA_ROUTES:
-    case FAULT_COUNT:
-        break;
     }
 }
 
@@ -216,24 +71,8 @@ static void program(traffic *t, uint64_t id)
         return;
     }
     if (w->on) {
-        one_fault(w);
+        faults_one(&w->faults);
         traffic_at(t, net_now(t->ends.net) + 1 + below(w, 100 * TF_MS), TIMER_FAULT);
-    }
-}
-
-static void heal(world *w)
-{
-    net *n = w->traffic->ends.net;
-    w->on = false;
-    w->redial.closed = false;
-    for (unsigned end = 0; end < NET_ENDS; end++) {
-        net_path *path = net_path_of(n, end);
-        *path = (net_path){.delay = path->delay, .queue = SIZE_MAX};
-        net_pipe *pipe = net_pipe_of(n, end);
-        pipe->penalty = 0;
-        pipe->rate = 0;
-        pipe->buffer = 256u * 1024u;
-        net_heal_stream(n, end);
     }
 }
 
@@ -281,14 +120,10 @@ static void check_silence(world *w)
 static void summary(const world *w)
 {
     const traffic *t = w->traffic;
-    (void)printf(
-        "seed %llu: %llu + %llu messages, %llu dials, %llu generations; faults:", (unsigned long long)t->ends.seed,
-        (unsigned long long)t->flow[0].got, (unsigned long long)t->flow[1].got, (unsigned long long)w->redial.dials,
-        (unsigned long long)t->ends.generation);
-    for (unsigned f = 0; f < FAULT_COUNT; f++) {
-        (void)printf("%s%s", has(w, (fault)f) ? " " : "", has(w, (fault)f) ? fault_names[f] : "");
-    }
-    (void)printf("\n");
+    (void)printf("seed %llu: %llu + %llu messages, %llu dials, %llu generations; ", (unsigned long long)t->ends.seed,
+                 (unsigned long long)t->flow[0].got, (unsigned long long)t->flow[1].got,
+                 (unsigned long long)w->redial.dials, (unsigned long long)t->ends.generation);
+    faults_print(&w->faults, stdout);
     (void)fflush(stdout);
 }
 
@@ -297,18 +132,15 @@ static uint64_t run(uint64_t seed, bool verbose)
     world *w = &now;
     *w = (world){.traffic = traffic_new(seed), .on = true};
     w->traffic->program = program;
-    w->faults = (uint32_t)(below(w, 1u << FAULT_COUNT) & below(w, 1u << FAULT_COUNT));
-    if (seed % 3 == 0) {
-        w->faults |= (uint32_t)below(w, 1u << FAULT_COUNT);
-    }
-    set_up_network(w);
-    set_up_links(w);
     redial_init(&w->redial, &w->traffic->ends, TIMER_DIAL);
+    faults_draw(&w->faults, &w->traffic->ends, &w->redial);
+    ends_start(&w->traffic->ends, configure);
     ends_connect(&w->traffic->ends);
     set_up_flows(w);
     traffic_at(w->traffic, net_now(w->traffic->ends.net), TIMER_FAULT);
     run_to(w, net_now(w->traffic->ends.net) + FAULTS_SPAN);
-    heal(w);
+    w->on = false;
+    faults_heal(&w->faults);
     tf_time until = net_now(w->traffic->ends.net) + HEAL_SPAN;
     while (!traffic_is_done(w->traffic) || w->traffic->flow[0].on || w->traffic->flow[1].on) {
         if (net_now(w->traffic->ends.net) >= until) {
