@@ -39,6 +39,7 @@ typedef struct pub {
     size_t at;
     size_t len;
     bool full; /* the window and the queue behind it */
+    bool connected; /* so that no input at all, too, is only well when the relay was there */
     uint64_t taken;
     uint64_t answered;
     uint64_t refused;
@@ -382,10 +383,13 @@ static bool send_one(pub *p)
     return false;
 }
 
-/* When the next message is due. */
+/* When the next message is due: a rate counts from the connection on, or what waited for it would come in a burst. */
 static tf_time due(const pub *p)
 {
-    return p->rate > 0 ? p->started + (tf_time)((double)p->taken * (double)TF_SECOND / p->rate) : 0;
+    if (p->rate <= 0) {
+        return 0;
+    }
+    return p->connected ? p->started + (tf_time)((double)p->taken * (double)TF_SECOND / p->rate) : TF_NEVER;
 }
 
 static void feed(pub *p)
@@ -429,7 +433,8 @@ static void handle(pub *p, const tf_node_event *event)
         refused(p, event);
     } else if (event->type == TF_EVENT_ROOM) {
         p->full = false;
-    } else if (event->type == TF_EVENT_CONNECTED && p->started == 0) {
+    } else if (event->type == TF_EVENT_CONNECTED && !p->connected) {
+        p->connected = true;
         p->started = tf_edge_now();
     }
 }
@@ -440,7 +445,11 @@ static tf_time wait_time(const pub *p)
         return p->always_ready && !p->full && !exhausted(p) && p->source == PUB_LINES ? 0 : TF_NEVER;
     }
     tf_time now = tf_edge_now();
-    return due(p) > now ? due(p) - now : 0;
+    tf_time next = due(p);
+    if (next == TF_NEVER) {
+        return TF_NEVER;
+    }
+    return next > now ? next - now : 0;
 }
 
 static bool flush(pub *p)
@@ -456,10 +465,9 @@ static bool flush(pub *p)
 static int run(pub *p)
 {
     tf_node_event event;
-    p->started = p->rate > 0 ? tf_edge_now() : 0;
     while (p->code < 0) {
         feed(p);
-        if (p->code < 0 && exhausted(p) && p->answered == p->taken) {
+        if (p->code < 0 && p->connected && exhausted(p) && p->answered == p->taken) {
             p->code = p->refused > 0 ? TF_EXIT_REFUSED : TF_EXIT_OK;
         } else if (p->code < 0 && p->cli.interrupted) {
             tf_complain("pub", "interrupted: %llu sends were not acked",
