@@ -1,19 +1,23 @@
 #include "paths/link_congestion.h"
 
-#define WINDOW_NOISY TF_CWND_INITIAL /* losses that look like noise do not take it below */
-#define QUEUE_PACKETS 3u             /* Veno: fewer of ours in the queue of the path are none */
-#define NOISE_PARTS 4u               /* where one in so many bytes is lost, it is no noise (a policer has no queue) */
+#define PACKET ((size_t)TF_PACKET_BASE)
+#define WINDOW_INITIAL ((size_t)(TF_CWND_INITIAL))
+#define WINDOW_MIN ((size_t)(TF_CWND_MIN))
+#define WINDOW_MAX ((size_t)(TF_CWND_MAX))
+#define WINDOW_NOISY WINDOW_INITIAL /* losses that look like noise do not take it below */
+#define QUEUE_PACKETS 3u            /* Veno: fewer of ours in the queue of the path are none */
+#define NOISE_PARTS 4u              /* where one in so many bytes is lost, it is no noise (a policer has no queue) */
 #define BURST_PACKETS 10u
 #define BURST_TIME (2 * TF_MS)
 
 void tf_link_congestion_init(tf_link_congestion *cc)
 {
-    *cc = (tf_link_congestion){.window = TF_CWND_INITIAL, .threshold = SIZE_MAX};
+    *cc = (tf_link_congestion){.window = WINDOW_INITIAL, .threshold = SIZE_MAX};
 }
 
 void tf_link_congestion_restart(tf_link_congestion *cc)
 {
-    cc->window = TF_CWND_INITIAL;
+    cc->window = WINDOW_INITIAL;
     cc->threshold = SIZE_MAX;
     cc->limited = false;
     cc->pace_at = 0;
@@ -21,7 +25,7 @@ void tf_link_congestion_restart(tf_link_congestion *cc)
 
 bool tf_link_congestion_has_room(const tf_link_congestion *cc)
 {
-    return cc->in_flight + TF_PACKET_BASE <= cc->window;
+    return cc->in_flight + PACKET <= cc->window;
 }
 
 tf_time tf_link_congestion_pace(const tf_link_congestion *cc)
@@ -38,7 +42,7 @@ static tf_time spacing(const tf_link_congestion *cc, const tf_link_rtt *rtt, siz
 
 void tf_link_congestion_sent(tf_link_congestion *cc, const tf_link_rtt *rtt, tf_time now, size_t bytes)
 {
-    tf_time burst = tf_time_max(spacing(cc, rtt, (size_t)BURST_PACKETS * TF_PACKET_BASE), BURST_TIME);
+    tf_time burst = tf_time_max(spacing(cc, rtt, BURST_PACKETS * PACKET), BURST_TIME);
     if (now > burst && cc->pace_at < now - burst) {
         cc->pace_at = now - burst;
     }
@@ -68,12 +72,12 @@ void tf_link_congestion_acked(tf_link_congestion *cc, tf_time sent_at, size_t by
     if (cc->window < cc->threshold) {
         cc->window += bytes;
     } else {
-        cc->window += TF_PACKET_BASE * bytes / cc->window;
+        cc->window += PACKET * bytes / cc->window;
     }
-    if (cc->window > TF_CWND_MAX) {
-        cc->window = TF_CWND_MAX;
+    if (cc->window > WINDOW_MAX) {
+        cc->window = WINDOW_MAX;
     }
-    if (cc->in_flight + 2 * TF_PACKET_BASE < cc->window) {
+    if (cc->in_flight + 2 * PACKET < cc->window) {
         cc->limited = false;
     }
 }
@@ -82,7 +86,7 @@ void tf_link_congestion_acked(tf_link_congestion *cc, tf_time sent_at, size_t by
 static bool is_congested(const tf_link_congestion *cc, const tf_link_rtt *rtt)
 {
     tf_time waiting = rtt->smoothed > rtt->least ? rtt->smoothed - rtt->least : 0;
-    if (rtt->smoothed > 0 && cc->window * waiting / rtt->smoothed >= (size_t)QUEUE_PACKETS * TF_PACKET_BASE) {
+    if (rtt->smoothed > 0 && cc->window * waiting / rtt->smoothed >= QUEUE_PACKETS * PACKET) {
         return true;
     }
     return cc->round_lost >= WINDOW_NOISY / NOISE_PARTS && cc->round_lost * (NOISE_PARTS - 1) > cc->round_acked;
@@ -96,7 +100,7 @@ void tf_link_congestion_lost(tf_link_congestion *cc, const tf_link_rtt *rtt, tf_
     cc->recovery = now;
     bool congested = is_congested(cc, rtt);
     size_t window = congested ? cc->window * 7 / 10 : cc->window * 9 / 10;
-    size_t least = congested ? TF_CWND_MIN : WINDOW_NOISY;
+    size_t least = congested ? WINDOW_MIN : WINDOW_NOISY;
     if (window < least) {
         window = cc->window < least ? cc->window : least;
     }
@@ -109,5 +113,5 @@ void tf_link_congestion_lost(tf_link_congestion *cc, const tf_link_rtt *rtt, tf_
 void tf_link_congestion_collapse(tf_link_congestion *cc)
 {
     cc->threshold = cc->window / 2 > WINDOW_NOISY ? cc->window / 2 : WINDOW_NOISY;
-    cc->window = TF_CWND_MIN;
+    cc->window = WINDOW_MIN;
 }

@@ -185,24 +185,34 @@ tf_time tf_link_loss_deadline(const tf_link *link)
     return tf_time_min(link->datagram.loss_at, pto_at(link));
 }
 
+/* Queues the segments of a run that are not acked; true: there were any. */
+static bool queue_run(tf_link *link, const tf_link_run *run)
+{
+    bool any = false;
+    for (uint64_t seq = run->first; seq < run->first + run->count; seq++) {
+        if (!tf_link_ring_is_acked(&link->ring, seq)) {
+            tf_link_ring_queue(&link->ring, seq, AGAIN_REPEATS);
+            any = true;
+        }
+    }
+    return any;
+}
+
+static bool queue_packet(tf_link *link, const tf_link_sent_packet *packet)
+{
+    bool any = false;
+    for (size_t i = 0; packet->open && i < packet->runs_used; i++) {
+        any = queue_run(link, &packet->runs[i]) || any;
+    }
+    return any;
+}
+
 /* Queues what the oldest packets in flight of a generation hold and is not acked. */
-static void queue_oldest(tf_link *link, const tf_link_generation *generation)
+static void queue_oldest(tf_link *link, const tf_link_sent *sent)
 {
     unsigned found = 0;
-    const tf_link_sent *sent = &generation->sent;
     for (uint64_t number = sent->oldest; number != sent->next && found < PROBES_OF_PTO; number++) {
-        const tf_link_sent_packet *packet = tf_link_sent_at(sent, number);
-        bool any = false;
-        for (size_t i = 0; packet->open && i < packet->runs_used; i++) {
-            for (uint64_t k = 0; k < packet->runs[i].count; k++) {
-                uint64_t seq = packet->runs[i].first + k;
-                if (!tf_link_ring_is_acked(&link->ring, seq)) {
-                    tf_link_ring_queue(&link->ring, seq, AGAIN_REPEATS);
-                    any = true;
-                }
-            }
-        }
-        found += any ? 1 : 0;
+        found += queue_packet(link, tf_link_sent_at(sent, number)) ? 1 : 0;
     }
 }
 
@@ -215,7 +225,7 @@ static void probe_timeout(tf_link *link, tf_time now)
     d->probes = PROBES_OF_PTO;
     for (size_t i = 0; i < TF_LINK_GENERATIONS; i++) {
         if (d->generations[i].keys == TF_LINK_KEYS_CURRENT || d->generations[i].keys == TF_LINK_KEYS_RETIRING) {
-            queue_oldest(link, &d->generations[i]);
+            queue_oldest(link, &d->generations[i].sent);
         }
     }
     if (d->backoff == COLLAPSE_BACKOFF) {

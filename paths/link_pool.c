@@ -4,7 +4,7 @@ struct tf_link_buffer {
     tf_link_buffer *next;
 };
 
-static const size_t sizes[TF_LINK_POOL_SIZES] = {128, 384, (TF_SEGMENT_DATA_MAX + 15u) / 16u * 16u};
+static const size_t sizes[TF_LINK_POOL_SIZES] = {128, 384, ((size_t)TF_SEGMENT_DATA_MAX + 15u) / 16u * 16u};
 
 _Static_assert(TF_SEGMENT_DATA_MAX > 384, "the sizes ascend");
 

@@ -15,18 +15,18 @@
 
 typedef struct pattern {
     const char *name;
-    tf_routes data;
     size_t size;
     unsigned batch;
+    tf_routes data;
 } pattern;
 
 static const pattern patterns[] = {
-    {"both routes, 100 bytes, batch 1", TF_ROUTES_BOTH, 100, 1},
-    {"both routes, 100 bytes, batch 32", TF_ROUTES_BOTH, 100, 32},
-    {"both routes, 1000 bytes, batch 32", TF_ROUTES_BOTH, 1000, 32},
-    {"both routes, 20000 bytes, batch 2", TF_ROUTES_BOTH, 20000, 2},
-    {"stream, 100 bytes, batch 32", TF_ROUTES_STREAM, 100, 32},
-    {"datagram, 100 bytes, batch 32", TF_ROUTES_DATAGRAM, 100, 32},
+    {"both routes, 100 bytes, batch 1", 100, 1, TF_ROUTES_BOTH},
+    {"both routes, 100 bytes, batch 32", 100, 32, TF_ROUTES_BOTH},
+    {"both routes, 1000 bytes, batch 32", 1000, 32, TF_ROUTES_BOTH},
+    {"both routes, 20000 bytes, batch 2", 20000, 2, TF_ROUTES_BOTH},
+    {"stream, 100 bytes, batch 32", 100, 32, TF_ROUTES_STREAM},
+    {"datagram, 100 bytes, batch 32", 100, 32, TF_ROUTES_DATAGRAM},
 };
 
 typedef struct world {

@@ -160,7 +160,7 @@ void faults_heal(faults *f)
         net_pipe *pipe = net_pipe_of(n, end);
         pipe->penalty = 0;
         pipe->rate = 0;
-        pipe->buffer = 256u * 1024u;
+        pipe->buffer = (size_t)256 * 1024;
         net_heal_stream(n, end);
     }
 }

@@ -83,7 +83,7 @@ net *net_new(uint64_t seed)
     n->now = TF_SECOND;
     for (unsigned end = 0; end < NET_ENDS; end++) {
         n->paths[end].set = (net_path){.delay = TF_MS, .queue = SIZE_MAX};
-        n->pipes[end].set = (net_pipe){.delay = TF_MS, .buffer = 64u * 1024u};
+        n->pipes[end].set = (net_pipe){.delay = TF_MS, .buffer = (size_t)64 * 1024};
     }
     return n;
 }

@@ -29,7 +29,7 @@ static inline void make(tf_time rtt)
     for (unsigned end = 0; end < NET_ENDS; end++) {
         net_path_of(t->ends.net, end)->delay = rtt / 2;
         net_pipe_of(t->ends.net, end)->delay = rtt / 2;
-        net_pipe_of(t->ends.net, end)->buffer = 256u * 1024u;
+        net_pipe_of(t->ends.net, end)->buffer = (size_t)256 * 1024;
     }
     redial_init(&dialler, &t->ends, TIMER_DIAL);
 }

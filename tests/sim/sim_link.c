@@ -111,7 +111,7 @@ static void check_silence(world *w)
             net_written(e->net, end) - written[end] > 200 * keepalives) {
             fail(w, "it does not fall silent");
         }
-        if (e->end[end].heap.live_bytes > 20u * 1024u) {
+        if (e->end[end].heap.live_bytes > (size_t)20 * 1024) {
             fail(w, "an idle link holds much memory");
         }
     }
@@ -185,6 +185,6 @@ int main(int argc, char **argv)
             return 1;
         }
     }
-    (void)printf("%llu seeds, all well\n", (unsigned long long)(last - first + 1));
+    (void)printf("sim_link: all well\n");
     return 0;
 }

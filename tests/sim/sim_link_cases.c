@@ -29,7 +29,7 @@ START_TEST(link_stream_hole_at_any_moment_leaves_no_gap_of_50_ms)
         start(TF_MS);
         loss(10 * (i % 6)); /* 0 to 5 % */
         flow();
-        ends_run_for(&t->ends, 200 * TF_MS + i * 137);
+        ends_run_for(&t->ends, 200 * TF_MS + i * (tf_time)137);
         traffic_measure(t);
         stream_hole(true);
         ends_run_for(&t->ends, 700 * TF_MS);
@@ -136,7 +136,7 @@ START_TEST(link_slow_stream_does_not_slow_the_datagram)
 {
     start(20 * TF_MS);
     net_pipe_of(t->ends.net, 0)->rate = 6000;
-    net_pipe_of(t->ends.net, 0)->buffer = 16u * 1024u;
+    net_pipe_of(t->ends.net, 0)->buffer = (size_t)16 * 1024;
     flow();
     ends_run_for(&t->ends, 10 * TF_SECOND);
     ck_assert_uint_le(t->flow[0].longest_late, 11 * TF_MS);

@@ -9,7 +9,7 @@ START_TEST(link_after_a_hole_stream_sends_only_what_is_unacked)
     start(20 * TF_MS);
     flow();
     ends_run_for(&t->ends, TF_SECOND);
-    net_pipe_of(t->ends.net, 0)->buffer = 64u * 1024u;
+    net_pipe_of(t->ends.net, 0)->buffer = (size_t)64 * 1024;
     stream_hole(true);
     ends_run_for(&t->ends, 2 * TF_SECOND);
     traffic_stop(t, 0);
@@ -52,15 +52,15 @@ START_TEST(link_falls_silent_and_gives_memory_back)
     traffic_stop(t, 1);
     ends_run_for(&t->ends, 60 * TF_SECOND);
     for (unsigned end = 0; end < NET_ENDS; end++) {
-        ck_assert_uint_lt(t->ends.end[end].heap.live_bytes, 16u * 1024u);
+        ck_assert_uint_lt(t->ends.end[end].heap.live_bytes, 16384);
     }
     uint64_t packets = t->ends.end[0].packets;
     uint64_t written = net_written(t->ends.net, 0);
     uint64_t probes = stats(0, TF_ROUTE_DATAGRAM).probes + stats(0, TF_ROUTE_STREAM).probes;
     ends_run_for(&t->ends, 10 * TF_KEEPALIVE);
     ck_assert_uint_le(stats(0, TF_ROUTE_DATAGRAM).probes + stats(0, TF_ROUTE_STREAM).probes - probes, 20);
-    ck_assert_uint_le(t->ends.end[0].packets - packets, 10 * 3); /* probe, answer, ack */
-    ck_assert_uint_le(net_written(t->ends.net, 0) - written, 10 * 120);
+    ck_assert_uint_le(t->ends.end[0].packets - packets, 30); /* probe, answer, ack */
+    ck_assert_uint_le(net_written(t->ends.net, 0) - written, 1200);
     finish(TF_SECOND);
 }
 END_TEST

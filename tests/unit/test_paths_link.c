@@ -34,8 +34,8 @@ START_TEST(link_message_is_cut_into_segments)
                 {TF_SEGMENT_DATA_MAX - 1, 1},
                 {TF_SEGMENT_DATA_MAX, 1},
                 {TF_SEGMENT_DATA_MAX + 1, 2},
-                {3 * TF_SEGMENT_DATA_MAX, 3},
-                {3 * TF_SEGMENT_DATA_MAX + 1, 4}};
+                {(size_t)3 * TF_SEGMENT_DATA_MAX, 3},
+                {(size_t)3 * TF_SEGMENT_DATA_MAX + 1, 4}};
     static uint8_t bytes[4 * TF_SEGMENT_DATA_MAX];
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         link_peer p;
@@ -298,7 +298,8 @@ START_TEST(link_close_goes_once_by_each_route)
     ck_assert_int_eq(link_peer_say(&p, "x"), TF_OK);
     char reason[200];
     memset(reason, 'a', sizeof(reason));
-    memcpy(reason + TF_CLOSE_REASON_MAX - 1, "\xc3\xa9", 2); /* a character across the limit is left out */
+    reason[TF_CLOSE_REASON_MAX - 1] = (char)0xc3; /* a character across the limit is left out */
+    reason[TF_CLOSE_REASON_MAX] = (char)0xa9;
     tf_link_close(p.link, p.now, TF_CLOSE_DRAINING, tf_slice_of(reason, sizeof(reason)));
     ck_assert_uint_eq(link_peer_pull_stream(&p), 1);
     ck_assert_int_eq(p.frames[0].type, TF_FRAME_CLOSE);

@@ -53,21 +53,21 @@ static tf_frame bad_segment(size_t i, tf_err *err)
 {
     const struct {
         uint64_t seq;
-        uint8_t flags;
         tf_slice data;
+        uint8_t flags;
         tf_err err;
     } rows[] = {
-        {10, WHOLE, tf_slice_str("beyond the window"), TF_ERR_PEER_LIMIT},
-        {UINT64_MAX - 1, WHOLE, tf_slice_str("far beyond"), TF_ERR_PEER_LIMIT},
-        {3, WHOLE, tf_slice_str("other"), TF_ERR_PEER_CONFLICT},
-        {3, TF_SEGMENT_FIRST, tf_slice_str("three"), TF_ERR_PEER_CONFLICT},
-        {1, TF_SEGMENT_FIRST, tf_slice_str("two"), TF_ERR_PEER_CONFLICT},
-        {0, WHOLE, tf_slice_str("other"), TF_ERR_PEER_CONFLICT}, /* taken, but its tag is kept */
-        {2, WHOLE, tf_slice_str("begins inside a message"), TF_ERR_PEER_SYNTAX},
-        {2, TF_SEGMENT_FIRST, tf_slice_str("likewise"), TF_ERR_PEER_SYNTAX},
-        {2, 0, tf_slice_str("3 begins another"), TF_ERR_PEER_SYNTAX},
-        {4, TF_SEGMENT_LAST, tf_slice_str("3 was whole"), TF_ERR_PEER_SYNTAX},
-        {4, 0, tf_slice_str("likewise"), TF_ERR_PEER_SYNTAX},
+        {10, tf_slice_str("beyond the window"), WHOLE, TF_ERR_PEER_LIMIT},
+        {UINT64_MAX - 1, tf_slice_str("far beyond"), WHOLE, TF_ERR_PEER_LIMIT},
+        {3, tf_slice_str("other"), WHOLE, TF_ERR_PEER_CONFLICT},
+        {3, tf_slice_str("three"), TF_SEGMENT_FIRST, TF_ERR_PEER_CONFLICT},
+        {1, tf_slice_str("two"), TF_SEGMENT_FIRST, TF_ERR_PEER_CONFLICT},
+        {0, tf_slice_str("other"), WHOLE, TF_ERR_PEER_CONFLICT}, /* taken, but its tag is kept */
+        {2, tf_slice_str("begins inside a message"), WHOLE, TF_ERR_PEER_SYNTAX},
+        {2, tf_slice_str("likewise"), TF_SEGMENT_FIRST, TF_ERR_PEER_SYNTAX},
+        {2, tf_slice_str("3 begins another"), 0, TF_ERR_PEER_SYNTAX},
+        {4, tf_slice_str("3 was whole"), TF_SEGMENT_LAST, TF_ERR_PEER_SYNTAX},
+        {4, tf_slice_str("likewise"), 0, TF_ERR_PEER_SYNTAX},
     };
     if (i >= sizeof(rows) / sizeof(rows[0])) {
         *err = TF_OK;
@@ -314,7 +314,7 @@ START_TEST(link_idle_is_small)
     p.config.send_window_bytes = TF_WINDOW_BYTES;
     link_peer_new(&p);
     link_peer_up(&p, 1);
-    ck_assert_uint_lt(tf_test_heap_shared()->live_bytes - live, 16u * 1024u);
+    ck_assert_uint_lt(tf_test_heap_shared()->live_bytes - live, 16384);
     link_peer_free(&p);
     ck_assert_uint_eq(tf_test_heap_shared()->live_bytes, live);
 }

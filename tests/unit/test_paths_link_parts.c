@@ -58,44 +58,50 @@ static void check_ring(const tf_link_ring *ring)
     ck_assert_uint_eq(ring->queued, queued);
 }
 
+static void push_one(tf_link_ring *ring)
+{
+    uint8_t byte = (uint8_t)ring->next;
+    if (!tf_link_ring_fits(ring, 1, 1)) {
+        ck_assert_uint_eq(ring->next - ring->floor, RING_MAX);
+        return;
+    }
+    ck_assert_int_eq(tf_link_ring_reserve(ring, 1), TF_OK);
+    ck_assert_int_eq(tf_link_ring_push(ring, 0, 3, tf_slice_of(&byte, 1)), TF_OK);
+    ring_is.acked[ring_is.next++ - ring_is.first] = false;
+}
+
+static void ack_some(tf_link_ring *ring, tf_test_random *random)
+{
+    uint64_t first = ring->floor + tf_test_random_below(random, ring->next - ring->floor);
+    uint64_t last = first + tf_test_random_below(random, ring->next - first);
+    (void)tf_link_ring_ack_range(ring, (tf_range){first, last});
+    for (uint64_t seq = first; seq <= last; seq++) {
+        ring_is.acked[seq - ring_is.first] = true;
+    }
+}
+
+static void queue_one(tf_link_ring *ring, tf_test_random *random)
+{
+    uint64_t seq = ring->floor + tf_test_random_below(random, ring->next - ring->floor);
+    if (!tf_link_ring_is_acked(ring, seq)) {
+        ck_assert_uint_eq(tf_link_ring_segment(ring, seq).data.data[0], (uint8_t)seq);
+        tf_link_ring_queue(ring, seq, 1);
+    }
+}
+
 static void step_ring(tf_link_ring *ring, tf_test_random *random)
 {
+    uint64_t what = tf_test_random_below(random, 5);
     uint64_t used = ring->next - ring->floor;
-    switch (tf_test_random_below(random, 5)) {
-    case 0:
-    case 1: {
-        uint8_t byte = (uint8_t)ring->next;
-        if (tf_link_ring_fits(ring, 1, 1)) {
-            ck_assert_int_eq(tf_link_ring_reserve(ring, 1), TF_OK);
-            ck_assert_int_eq(tf_link_ring_push(ring, 0, 3, tf_slice_of(&byte, 1)), TF_OK);
-            ring_is.acked[ring_is.next++ - ring_is.first] = false;
-        } else {
-            ck_assert_uint_eq(used, RING_MAX);
-        }
-        break;
-    }
-    case 2:
-        if (used > 0) {
-            uint64_t first = ring->floor + tf_test_random_below(random, used);
-            uint64_t last = first + tf_test_random_below(random, ring->next - first);
-            (void)tf_link_ring_ack_range(ring, (tf_range){first, last});
-            for (uint64_t seq = first; seq <= last; seq++) {
-                ring_is.acked[seq - ring_is.first] = true;
-            }
-        }
-        break;
-    case 3:
+    if (what < 2 || used == 0) {
+        push_one(ring);
+    } else if (what == 2) {
+        ack_some(ring, random);
+    } else if (what == 3) {
         ring_is.floor += tf_test_random_below(random, used + 1) / 4;
         (void)tf_link_ring_ack_below(ring, ring_is.floor);
-        break;
-    default:
-        if (used > 0) {
-            uint64_t seq = ring->floor + tf_test_random_below(random, used);
-            if (!tf_link_ring_is_acked(ring, seq)) {
-                ck_assert_uint_eq(tf_link_ring_segment(ring, seq).data.data[0], (uint8_t)seq);
-                tf_link_ring_queue(ring, seq, 1);
-            }
-        }
+    } else {
+        queue_one(ring, random);
     }
 }
 
@@ -397,6 +403,8 @@ START_TEST(rtt_follows_rfc_9002)
 }
 END_TEST
 
+static const size_t initial = (size_t)(TF_CWND_INITIAL);
+
 static tf_link_rtt steady(tf_time rtt_time)
 {
     tf_link_rtt rtt;
@@ -416,11 +424,11 @@ START_TEST(congestion_window_grows_only_when_it_is_the_bound)
         tf_link_congestion_sent(&cc, &rtt, TF_SECOND + i, 1200);
         tf_link_congestion_acked(&cc, TF_SECOND + i, 1200);
     }
-    ck_assert_uint_eq(cc.window, TF_CWND_INITIAL);
+    ck_assert_uint_eq(cc.window, initial);
     cc.limited = true;
     tf_link_congestion_sent(&cc, &rtt, 2 * TF_SECOND, 1200);
     tf_link_congestion_acked(&cc, 2 * TF_SECOND, 1200);
-    ck_assert_uint_eq(cc.window, TF_CWND_INITIAL + 1200);
+    ck_assert_uint_eq(cc.window, initial + 1200);
     ck_assert_uint_eq(cc.in_flight, 0);
 }
 END_TEST
@@ -441,7 +449,7 @@ START_TEST(congestion_answers_a_queue_once_a_round_trip)
     for (unsigned i = 0; i < 100; i++) {
         tf_link_congestion_lost(&cc, &rtt, (6 + i) * TF_SECOND, (6 + i) * TF_SECOND);
     }
-    ck_assert_uint_eq(cc.window, TF_CWND_MIN);
+    ck_assert_uint_eq(cc.window, (size_t)(TF_CWND_MIN));
 }
 END_TEST
 
@@ -460,7 +468,7 @@ START_TEST(congestion_noise_does_not_close_the_window)
             tf_link_congestion_acked(&cc, now, 1200);
         }
     }
-    ck_assert_uint_ge(cc.window, TF_CWND_INITIAL);
+    ck_assert_uint_ge(cc.window, initial);
     for (unsigned i = 0; i < 1000; i++) { /* a policer takes every second one */
         tf_time now = (2000 + i) * TF_SECOND;
         tf_link_congestion_sent(&cc, &rtt, now, 1200);
@@ -473,7 +481,7 @@ START_TEST(congestion_noise_does_not_close_the_window)
             tf_link_congestion_lost(&cc, &rtt, now + 1, now);
         }
     }
-    ck_assert_uint_lt(cc.window, TF_CWND_INITIAL / 2);
+    ck_assert_uint_lt(cc.window, initial / 2);
 }
 END_TEST
 
