@@ -2,10 +2,6 @@
  * link hang together: paths/README.md. */
 #include "paths/link_private.h"
 
-#define FAILURE_SPACING (1 * TF_SECOND)
-#define WATCH_SEGMENTS 200u
-#define WATCH_SPAN (5 * TF_SECOND)
-
 const char *tf_verdict_name(tf_verdict verdict)
 {
     switch (verdict) {
@@ -269,7 +265,7 @@ void tf_link_enter(tf_link *link, tf_time now)
 static void failed(tf_link *link, tf_time now)
 {
     link->failures++;
-    link->failure_at = now + FAILURE_SPACING;
+    link->failure_at = now + TF_UNREACHABLE_SPACING;
     if (link->failures >= TF_UNREACHABLE_FAILURES) {
         link->failure_at = TF_NEVER;
         link->events.unreachable = link->events.unreachable || !link->unreachable;
@@ -309,7 +305,7 @@ static void watch(tf_link *link, tf_time now)
         seen[i] = link->recv.routes[i].total_segments - link->watch_segments[i];
         news += seen[i];
     }
-    if (link->watch_at != TF_NEVER && (news < WATCH_SEGMENTS || now - link->watch_at < WATCH_SPAN)) {
+    if (link->watch_at != TF_NEVER && (news < TF_REDUNDANCY_SEGMENTS || now - link->watch_at < TF_REDUNDANCY_SPAN)) {
         return;
     }
     for (size_t i = 0; i < TF_ROUTE_COUNT; i++) {

@@ -86,9 +86,9 @@ size_t tf_link_pull_stream(tf_link *link, tf_time now, uint8_t *buf, size_t cap)
 
 typedef struct tf_link_packet {
     uint64_t generation;
-    uint64_t number;   /* strictly increasing per generation: the nonce */
-    size_t len;        /* of the plaintext in buf */
-    bool to_candidate; /* a challenge for the address under test (tf_link_datagram_moved); else for the one in use */
+    uint64_t number;      /* strictly increasing per generation: the nonce */
+    size_t len;           /* of the plaintext in buf */
+    bool to_candidate;    /* a challenge for the address under test (tf_link_datagram_moved); else for the one in use */
     bool to_current_only; /* the challenge for the one in use: no copy of it may reach the one under test */
 } tf_link_packet;
 

@@ -3,8 +3,6 @@
  * link ack has it. What became of packets is link_loss.c's business. */
 #include "paths/link_private.h"
 
-#define COPY_WAIT (5 * TF_MS) /* a copy that found no room for so long is shed */
-#define TRICKLE_MAX (250 * TF_MS)
 #define BLOCKED_DELAY (10 * TF_MS)
 #define SENT_RESERVE 256u /* records kept for packets without segments */
 #define AGAIN_REPEATS 2u  /* a retransmission goes twice */
@@ -75,7 +73,7 @@ static void skip_and_shed(tf_link *link, tf_time now)
         tf_link_entry *entry = tf_link_ring_at(&link->ring, d->next);
         if (entry->data == NULL) {
             stats->retired++;
-        } else if (!d->carrying && d->next < link->stream.next && now - entry->queued_at >= COPY_WAIT) {
+        } else if (!d->carrying && d->next < link->stream.next && now - entry->queued_at >= TF_COPY_WAIT) {
             entry->copy = TF_LINK_COPY_NONE;
             stats->shed++;
         } else {
@@ -93,7 +91,8 @@ static bool has_segments(const tf_link *link)
 static bool may_trickle(const tf_link *link, tf_time now)
 {
     const tf_link_datagram *d = &link->datagram;
-    return !d->carrying && now - d->last_data >= tf_time_min(link->routes[TF_ROUTE_DATAGRAM].rtt.smoothed, TRICKLE_MAX);
+    return !d->carrying &&
+           now - d->last_data >= tf_time_min(link->routes[TF_ROUTE_DATAGRAM].rtt.smoothed, TF_TRICKLE_MAX);
 }
 
 /* May a packet with segments go now? Notes what it waits for. */

@@ -2,11 +2,6 @@
  * the keys of an old one can be erased. RTT and congestion state belong to the slot, not to them. */
 #include "paths/link_private.h"
 
-#define CHALLENGE_DELAY_SOON (1 * TF_SECOND) /* at most, in the first minute */
-#define CHALLENGE_SOON_SPAN (60 * TF_SECOND)
-#define CHALLENGE_DELAY_LATE (10 * TF_SECOND)
-#define RETIRE_PTOS 3u
-
 size_t tf_link_datagram_find(const tf_link *link, uint64_t number)
 {
     size_t i = 0;
@@ -80,7 +75,7 @@ static void consider_retiring(tf_link *link, tf_time now)
     const tf_link_generation *current = with_keys(link, TF_LINK_KEYS_CURRENT);
     tf_link_generation *old = with_keys(link, TF_LINK_KEYS_RETIRING);
     if (old != NULL && current != NULL && current->acked && current->opened && old->retire_at == TF_NEVER) {
-        old->retire_at = now + RETIRE_PTOS * tf_link_rtt_pto(&link->routes[TF_ROUTE_DATAGRAM].rtt);
+        old->retire_at = now + TF_KEYS_RETIRE_PTOS * tf_link_rtt_pto(&link->routes[TF_ROUTE_DATAGRAM].rtt);
     }
 }
 
@@ -182,8 +177,7 @@ tf_time tf_link_datagram_deadline(const tf_link *link)
 
 static void tick_challenge(tf_link *link, tf_time now, tf_link_generation *generation)
 {
-    tf_time most =
-        now - generation->challenge_since < CHALLENGE_SOON_SPAN ? CHALLENGE_DELAY_SOON : CHALLENGE_DELAY_LATE;
+    tf_time most = now - generation->challenge_since < TF_PROBE_SOON_SPAN ? TF_PROBE_DOWN_SOON : TF_PROBE_DOWN_LATE;
     generation->challenge_wanted = true;
     generation->challenge_delay = tf_time_min(2 * generation->challenge_delay, most);
     generation->challenge_at = now + generation->challenge_delay;

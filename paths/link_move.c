@@ -2,9 +2,6 @@
  * old one wins if it answers. Who copies packets to both meanwhile is the edge. */
 #include "paths/link_private.h"
 
-#define MOVE_PTOS 3u
-#define MOVE_SPAN_MAX (1 * TF_SECOND)
-
 void tf_link_datagram_moved(tf_link *link, tf_time now)
 {
     tf_link_enter(link, now);
@@ -18,7 +15,7 @@ void tf_link_datagram_moved(tf_link *link, tf_time now)
         .tokens = {tf_rand_u64(link->config.rand), tf_rand_u64(link->config.rand)},
         .wanted = {true, true},
         .again_at = now + pto,
-        .ends_at = now + tf_time_min(MOVE_PTOS * pto, MOVE_SPAN_MAX),
+        .ends_at = now + tf_time_min(TF_MOVE_PTOS * pto, TF_MOVE_SPAN_MAX),
     };
 }
 

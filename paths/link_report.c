@@ -83,7 +83,7 @@ tf_time tf_link_heard(const tf_link *link)
 {
     tf_time heard = 0;
     for (size_t i = 0; i < TF_ROUTE_COUNT; i++) {
-        heard = tf_time_max(heard, link->routes[i].last_received);
+        heard = tf_time_max(heard, link->routes[i].heard_at);
     }
     return heard;
 }

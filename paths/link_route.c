@@ -1,9 +1,6 @@
 #include "paths/link_route.h"
 
 #define IDLE_KEEPALIVES 3u
-#define DOWN_DELAY_SOON (1 * TF_SECOND) /* in the first minute */
-#define DOWN_SOON_SPAN (60 * TF_SECOND)
-#define DOWN_DELAY_LATE (10 * TF_SECOND)
 #define CLEAN_SPAN (5 * TF_SECOND) /* without a clean round trip for so long any other is better than none */
 
 void tf_link_route_init(tf_link_route *route, const tf_link_config *config, tf_time now)
@@ -36,7 +33,7 @@ void tf_link_route_set(tf_link_route *route, tf_time now, tf_verdict verdict)
     route->since = now;
     if (verdict == TF_VERDICT_DOWN) {
         route->downs++;
-        route->down_delay = tf_time_min(tf_link_rtt_probe(&route->rtt), DOWN_DELAY_SOON);
+        route->down_delay = tf_time_min(tf_link_rtt_probe(&route->rtt), TF_PROBE_DOWN_SOON);
         route->probe_at = now;
         route->probe_wanted = false;
     }
@@ -59,6 +56,7 @@ void tf_link_route_start(tf_link_route *route, tf_time now, tf_verdict verdict)
 void tf_link_route_received(tf_link_route *route, tf_time now)
 {
     route->last_received = now;
+    route->heard_at = now;
 }
 
 void tf_link_route_sent(tf_link_route *route, tf_time now)
@@ -185,7 +183,7 @@ tf_time tf_link_route_deadline(const tf_link_route *route)
 
 static void tick_down(tf_link_route *route, tf_time now)
 {
-    tf_time most = now - route->since < DOWN_SOON_SPAN ? DOWN_DELAY_SOON : DOWN_DELAY_LATE;
+    tf_time most = now - route->since < TF_PROBE_SOON_SPAN ? TF_PROBE_DOWN_SOON : TF_PROBE_DOWN_LATE;
     route->down_delay = tf_time_min(2 * route->down_delay, most);
     tf_link_route_probe(route, now);
 }

@@ -20,7 +20,8 @@ typedef struct tf_link_route {
     tf_time keepalive;  /* we are never silent for longer */
     tf_time idle_limit; /* nor is the peer */
     tf_time last_sent;
-    tf_time last_received;
+    tf_time last_received; /* or when it came up */
+    tf_time heard_at;      /* 0: never */
     /* probes of ours */
     bool reachable;      /* probes can be sent: a socket, or confirmed keys */
     bool probe_wanted;   /* goes with the next pull */

@@ -72,6 +72,16 @@
 #define TF_SESSION_ACK_DELAY (20 * TF_MS)
 #define TF_STALL_MIN (30 * TF_MS)
 #define TF_STALL_EXTRA (25 * TF_MS)
+#define TF_COPY_WAIT (5 * TF_MS)              /* a copy that found no room for so long is shed */
+#define TF_TRICKLE_MAX (250 * TF_MS)          /* while copies are shed, one packet in a round trip, at most in so long */
+#define TF_PROBE_DOWN_SOON (1 * TF_SECOND)    /* at most between probes (or challenges) that nobody answers, */
+#define TF_PROBE_DOWN_LATE (10 * TF_SECOND)   /* and later, after */
+#define TF_PROBE_SOON_SPAN (60 * TF_SECOND)   /* so long */
+#define TF_KEYS_RETIRE_PTOS 3u                /* old keys go so long after both directions work under newer ones */
+#define TF_MOVE_PTOS 3u                       /* the old address has so long to answer, */
+#define TF_MOVE_SPAN_MAX (1 * TF_SECOND)      /* and no longer */
+#define TF_REDUNDANCY_SEGMENTS 200u           /* all by one route: redundancy is lost, */
+#define TF_REDUNDANCY_SPAN (5 * TF_SECOND)    /* if it goes on for so long */
 #define TF_DIAL_LIMIT (10 * TF_SECOND)
 #define TF_DIAL_LIMIT_REDUNDANT (1250 * TF_MS) /* plus 4 RTT, while another route lives */
 #define TF_BACKOFF_MIN (200 * TF_MS)
@@ -80,6 +90,7 @@
 #define TF_BACKOFF_REDUNDANT_SPAN (60 * TF_SECOND)
 #define TF_SESSION_TIMEOUT (600 * TF_SECOND)
 #define TF_UNREACHABLE_FAILURES 3u
+#define TF_UNREACHABLE_SPACING (1 * TF_SECOND) /* without any route each counts as one more */
 #define TF_CONNECT_TIMEOUT (10 * TF_SECOND)
 #define TF_HANDSHAKE_LIMIT (10 * TF_SECOND)
 #define TF_TCP_RTO_MAX_MS 1000

@@ -219,6 +219,30 @@ START_TEST(link_unanswered_probes_take_a_route_down)
 }
 END_TEST
 
+START_TEST(link_asked_for_probe_goes_by_every_route)
+{
+    link_peer p;
+    link_peer_defaults(&p);
+    link_peer_new(&p);
+    ck_assert_uint_eq(tf_link_heard(p.link), 0);
+    link_peer_up(&p, 1);
+    ck_assert_uint_eq(tf_link_heard(p.link), p.now);
+    tf_link_probe(p.link, p.now);
+    (void)link_peer_pull_stream(&p);
+    ck_assert_ptr_nonnull(link_peer_find(&p, TF_FRAME_PING));
+    ck_assert(link_peer_pull_packet(&p));
+    ck_assert_ptr_nonnull(link_peer_find(&p, TF_FRAME_PING));
+    uint64_t number = 99;
+    ck_assert(tf_link_packet_acked(p.link, 1, &number));
+    ck_assert_uint_eq(number, 0);
+    ck_assert_int_eq(link_peer_send_one(&p, link_peer_packet_ack(1, p.packet.number, p.packet.number)), TF_OK);
+    ck_assert(tf_link_packet_acked(p.link, 1, &number));
+    ck_assert_uint_eq(number, p.packet.number);
+    ck_assert(!tf_link_packet_acked(p.link, 2, &number));
+    link_peer_free(&p);
+}
+END_TEST
+
 START_TEST(link_silent_peer_is_down_after_its_idle_limit)
 {
     link_peer p;
@@ -272,6 +296,7 @@ int main(void)
         link_unconfirmed_generation_is_only_challenged,
         link_keys_are_retired_when_both_directions_work,
         link_unanswered_probes_take_a_route_down,
+        link_asked_for_probe_goes_by_every_route,
         link_silent_peer_is_down_after_its_idle_limit,
         link_stalls_when_the_peer_counts_nothing,
         NULL,
