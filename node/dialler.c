@@ -299,6 +299,9 @@ static void answered(tf_peer *peer, const tf_frame *frame)
         dial_failed(peer, code_is_refusal(frame->u.close.code), text);
         return;
     }
+    if (peer->connection != NULL) { /* more went out by the datagram route while the HELLO was on its way */
+        peer->hello_state.send_next = tf_link_send_next(peer->connection->link);
+    }
     tf_err err = frame->type == TF_FRAME_WELCOME ? tf_welcome_decode(&welcome, frame->u.payload) : TF_ERR_PEER_STATE;
     if (err == TF_OK) {
         err = tf_negotiate_accept(&peer->hello, &welcome, &peer->hello_state, &agreed);

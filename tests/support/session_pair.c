@@ -336,6 +336,9 @@ void tf_pair_answer_all(tf_pair *pair, int side)
 {
     for (size_t i = 0; i < tf_pair_count(pair, side, TF_SESSION_DELIVER); i++) {
         const tf_pair_event *call = tf_pair_find(pair, side, TF_SESSION_DELIVER, i);
+        if (call == NULL) {
+            return;
+        }
         for (size_t k = 0; k < call->ref_count; k++) {
             tf_session_release(pair->side[side].session, pair->now, call->refs[k].local);
         }
