@@ -29,7 +29,7 @@ static void init(tf_session *s, const tf_session_config *config)
         .next_in = {[TF_REF_OBJECT] = 1},
         .refs.size = sizeof(tf_ref),
         .order.size = sizeof(tf_session_named),
-        .turn.events.size = sizeof(tf_session_event),
+        .turn.events.size = sizeof(tf_turn_event),
         .turn.mentions.size = sizeof(tf_mention),
         .turn.gone.size = sizeof(tf_local),
     };
@@ -154,6 +154,14 @@ void tf_session_note_gone(tf_session *s, tf_local local)
     ((tf_local *)gone->items)[gone->count++] = local;
 }
 
+void tf_session_forget_import(tf_session *s, tf_clist_entry *entry)
+{
+    if (tf_ref_side_of(entry->ref) == s->side) {
+        s->turn.freed[TF_REF_PROMISE]++;
+    }
+    tf_clist_remove(&s->clist, entry);
+}
+
 void tf_session_forget_resolved(tf_session *s, tf_clist_entry *entry)
 {
     tf_local local = entry->local;
@@ -201,7 +209,11 @@ static bool take_message_event(tf_session *s, tf_session_event *out)
     if (turn->events_taken == turn->events.count) {
         return false;
     }
-    *out = ((tf_session_event *)turn->events.items)[turn->events_taken++];
+    const tf_turn_event *next = (tf_turn_event *)turn->events.items + turn->events_taken++;
+    *out = next->event;
+    if (next->resolved != NULL) {
+        tf_session_forget_import(s, next->resolved);
+    }
     return true;
 }
 

@@ -92,10 +92,11 @@ typedef struct tf_session_event {
     bool until_dropped; /* a DROPPED follows for the promise: something held may mention it first, so keep what it is */
 } tf_session_event;
 
-/* All events of a turn must be taken before done. A RESOLVED may come for a promise that was never seen (a held delivery
- * will mention it; the result of one that was answered from inside): until_dropped says so.
- * A mention of a promise of ours that was resolved already is normal until DROPPED comes for it (D8). What a successful
- * deliver or resolve mentions of ours gets a DROPPED after its last mention, sooner or later, and so does what it resolves.
+/* All events of a turn must be taken before done; a later one may name again what an earlier one has shown. A RESOLVED
+ * may come for a promise that was never seen (a held delivery will mention it; the result of one that was answered from
+ * inside): until_dropped says so. A mention of a promise of ours that was resolved already is normal until DROPPED comes
+ * for it (D8). What a successful deliver or resolve mentions of ours gets a DROPPED after its last mention, sooner or
+ * later, and so does what it resolves. What the peer has resolved can be spoken of, and to, until its RESOLVED was taken.
  * Slices and refs point into the message and the session: valid until the next call of next_event or done. A DELIVER to
  * a promise of ours that is not resolved yet is held inside (bounded by TF_HELD_*; beyond: rejected `overloaded`) and
  * comes as an event of a later turn, in order, once the promise is resolved: to the object, or answered from inside with

@@ -306,10 +306,10 @@ static void apply_ack(tf_session *s, const judgement *j)
     s->peer_processed = j->acked;
 }
 
-static void push_event(tf_session *s, const tf_session_event *event)
+static void push_event(tf_session *s, const tf_session_event *event, tf_clist_entry *resolved)
 {
     tf_scratch *events = &s->turn.events;
-    ((tf_session_event *)events->items)[events->count++] = *event;
+    ((tf_turn_event *)events->items)[events->count++] = (tf_turn_event){.event = *event, .resolved = resolved};
 }
 
 static void push_delivery(tf_session *s, const tf_message *m, tf_local target, tf_local result)
@@ -323,7 +323,7 @@ static void push_delivery(tf_session *s, const tf_message *m, tf_local target, t
         .refs = mentions_at(s, 0),
         .ref_count = s->turn.mentions.count,
     };
-    push_event(s, &event);
+    push_event(s, &event, NULL);
 }
 
 /* D8: to an object of ours; to a promise, unresolved or not yet known to be resolved. */
@@ -349,15 +349,18 @@ static void apply_deliver(tf_session *s, judgement *j, tf_local result)
     }
 }
 
-/* The RESOLVED event of an import, unless nobody knows it any more. Its mentions begin at `first`. */
-static void tell_resolved(tf_session *s, const tf_clist_entry *entry, const tf_resolution *r, size_t first)
+/* Whether the application knows the promise, or has met it in this very message. */
+static bool is_wanted(const tf_session *s, const tf_clist_entry *entry)
 {
-    bool pinned = tf_session_is_pinned(s, entry->local);
-    if (entry->state != TF_CLIST_LIVE || (entry->holds == 0 && entry->met != s->processed + 1 && !pinned)) {
-        return;
-    }
+    return entry->state == TF_CLIST_LIVE &&
+           (entry->holds > 0 || entry->met == s->processed + 1 || tf_session_is_pinned(s, entry->local));
+}
+
+/* The RESOLVED event of an import. Its mentions begin at `first`. */
+static void tell_resolved(tf_session *s, tf_clist_entry *entry, const tf_resolution *r, size_t first)
+{
     tf_session_event event = {.type = TF_SESSION_RESOLVED, .local = entry->local, .kind = r->kind};
-    event.until_dropped = pinned;
+    event.until_dropped = tf_session_is_pinned(s, entry->local);
     if (r->kind == TF_RESOLUTION_OBJECT) {
         event.object = ((const tf_mention *)s->turn.mentions.items)[first];
     } else {
@@ -365,24 +368,24 @@ static void tell_resolved(tf_session *s, const tf_clist_entry *entry, const tf_r
         event.refs = mentions_at(s, first);
         event.ref_count = r->refs.count;
     }
-    push_event(s, &event);
-    if (pinned) {
+    push_event(s, &event, entry);
+    if (event.until_dropped) {
         tf_session_owe_dropped(s, entry->local);
     }
 }
 
-/* D7: the ids are forgotten at once. */
+/* D7 */
 static void apply_resolve(tf_session *s, const judgement *j)
 {
     size_t first = 0;
     tf_resolution_list list = j->m->resolutions;
     for (tf_resolution r; tf_resolutions_next(&list, &r);) {
         tf_clist_entry *entry = tf_clist_by_ref(&s->clist, r.promise);
-        tell_resolved(s, entry, &r, first);
-        if (tf_ref_side_of(entry->ref) == s->side) {
-            s->turn.freed[TF_REF_PROMISE]++;
+        if (is_wanted(s, entry)) {
+            tell_resolved(s, entry, &r, first);
+        } else {
+            tf_session_forget_import(s, entry);
         }
-        tf_clist_remove(&s->clist, entry);
         first += r.kind == TF_RESOLUTION_OBJECT ? 1 : r.refs.count;
     }
 }

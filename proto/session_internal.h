@@ -79,12 +79,20 @@ typedef struct tf_session_named {
     struct tf_session_named *next; /* in the order of the message */
 } tf_session_named;
 
+/* An event of the message of a turn. A promise that it resolves keeps its entry until the event is taken, so that an
+ * application that has not heard of it yet speaks of it by its old ref: the decider still understands that (D8), for
+ * nothing that is sent in this turn acks the RESOLVE. */
+typedef struct tf_turn_event {
+    tf_session_event event;
+    tf_clist_entry *resolved; /* NULL: none */
+} tf_turn_event;
+
 typedef struct tf_turn {
     bool open;
     bool has_message;
     bool to_promise;      /* a deliver to a promise of ours */
     tf_ref promise;       /* that one */
-    tf_scratch events;    /* tf_session_event, refs by index until taken */
+    tf_scratch events;    /* tf_turn_event */
     size_t events_taken;
     tf_scratch mentions;  /* tf_mention: what the message mentions, translated, in order */
     tf_scratch gone;      /* tf_local: DROPPED events to come */
@@ -147,6 +155,8 @@ void tf_session_clock(tf_session *s, tf_time now);
 void tf_session_oblige_ack(tf_session *s);
 /* The peer no longer refers to `local`: DROPPED comes, at once or when nothing pins it any more. Room in turn.gone. */
 void tf_session_note_gone(tf_session *s, tf_local local);
+/* Forgets a promise that the peer has resolved. */
+void tf_session_forget_import(tf_session *s, tf_clist_entry *entry);
 /* Forgets a RESOLVED entry and what was kept for it. Room in turn.gone. */
 void tf_session_forget_resolved(tf_session *s, tf_clist_entry *entry);
 

@@ -219,6 +219,7 @@ static void hear_resolved(sim_world *w, int side, const tf_session_event *event)
     for (size_t i = 0; i < count; i++) {
         sim_use(w, side, names[i]);
     }
+    sim_use(w, side, event->local); /* until the turn ends: later events of it may name it */
     h->shown = sim_grow(w, h->shown, &h->shown_capacity, h->shown_count + 1, sizeof(*h->shown));
     h->shown[h->shown_count++] = event->local;
 }
@@ -254,6 +255,9 @@ static void hear(sim_world *w, int side, const tf_session_event *event, bool act
         return;
     case TF_SESSION_RESOLVED:
         hear_resolved(w, side, event);
+        if (act) {
+            sim_host_act(w, side);
+        }
         return;
     case TF_SESSION_MENTIONED:
         hear_mentioned(w, side, event->local);
@@ -265,16 +269,12 @@ static void hear(sim_world *w, int side, const tf_session_event *event, bool act
     TF_UNREACHABLE();
 }
 
-/* What was resolved in this turn and nothing names is of no use any more. */
+/* What was resolved in this turn and nobody uses is of no use any more. */
 static void end_turn(sim_world *w, int side)
 {
     sim_host *h = &w->host[side];
     while (h->shown_count > 0) {
-        tf_local local = h->shown[--h->shown_count];
-        const sim_record *r = sim_record_of(w, side, local);
-        if (r->role == SIM_OWN && r->uses == 0 && !r->exported) {
-            sim_forget(w, side, local);
-        }
+        sim_unuse(w, side, h->shown[--h->shown_count]);
     }
 }
 

@@ -116,6 +116,49 @@ START_TEST(drop_is_not_told_when_its_turn_mentions_the_object_again)
 }
 END_TEST
 
+static tf_local spoken_of;
+
+static void speak_in_turn(tf_pair *with, int side)
+{
+    if (spoken_of != TF_LOCAL_NONE) {
+        (void)tf_pair_send_ref(with, side, spoken_of, "to it", spoken_of, TF_REF_PROMISE);
+        spoken_of = TF_LOCAL_NONE;
+    }
+}
+
+/* The peer's RESOLVE is there, but the application has not heard of it: it goes on speaking of the promise by its ref,
+ * which the peer still understands, since nothing of this turn acks the RESOLVE. */
+START_TEST(promise_can_be_spoken_of_until_its_resolution_was_told)
+{
+    tf_local theirs = TF_LOCAL_NONE;
+    tf_local result = tf_pair_ask(&pair, &theirs);
+    tf_local promise = tf_pair_new_local(&pair, A);
+    (void)tf_pair_send_ref(&pair, A, TF_PAIR_PEER_ROOT, "p", promise, TF_REF_PROMISE);
+    tf_pair_deliver_all(&pair, B);
+    (void)tf_pair_send(&pair, B, tf_pair_find(&pair, B, TF_SESSION_DELIVER, 0)->refs[0].local, "held", false);
+    tf_pair_answer_all(&pair, B);
+    tf_pair_deliver_all(&pair, A);
+    tf_pair_resolve_object(&pair, A, promise, TF_PAIR_ROOT); /* "held" comes first in the next turn */
+    tf_pair_resolve_object(&pair, B, theirs, TF_PAIR_ROOT);
+    (void)tf_pair_flush(&pair, B);
+    tf_pair_forget_events(&pair);
+    spoken_of = result;
+    pair.side[A].on_event = speak_in_turn;
+    ck_assert(tf_pair_step(&pair, A));
+    ck_assert_str_eq(tf_pair_find(&pair, A, TF_SESSION_DELIVER, 0)->text, "held");
+    ck_assert_uint_eq(tf_pair_find(&pair, A, TF_SESSION_RESOLVED, 0)->local, result);
+    tf_pair_deliver_all(&pair, B);
+    ck_assert_int_eq(pair.side[B].err, TF_OK);
+    const tf_pair_event *call = tf_pair_find(&pair, B, TF_SESSION_DELIVER, 0);
+    ck_assert_uint_eq(call->local, TF_PAIR_ROOT);
+    ck_assert_uint_eq(call->refs[0].local, theirs);
+    tf_pair_resolve_data(&pair, B, call->result, "");
+    tf_pair_settle(&pair);
+    tf_session_release(pair.side[A].session, pair.now, TF_PAIR_PEER_ROOT);
+    settle_empty();
+}
+END_TEST
+
 START_TEST(send_to_a_resolved_promise_obliges_an_ack)
 {
     for (int in_turn = 0; in_turn < 2; in_turn++) {
@@ -224,6 +267,7 @@ int main(void)
         held_deliveries_come_in_order_and_before_later_ones,
         held_delivery_keeps_what_it_names,
         drop_is_not_told_when_its_turn_mentions_the_object_again,
+        promise_can_be_spoken_of_until_its_resolution_was_told,
         send_to_a_resolved_promise_obliges_an_ack,
         held_target_dropped_by_the_peer_is_still_served,
         held_deliveries_beyond_the_bound_are_rejected,
