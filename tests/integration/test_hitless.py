@@ -14,7 +14,7 @@ import time
 import lib
 
 RATE = 2000
-LINES = 26000
+LINES = 24000
 DEAD, HEALED = 4, 2  # seconds
 LIMIT = 0.050
 INSIDE = "TF_INSIDE_NAMESPACE"
