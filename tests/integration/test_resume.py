@@ -50,6 +50,20 @@ def test_stream_cut_and_healed_is_a_new_generation_of_the_same_session(world):
     assert len(mine) == 1, mine
 
 
+def test_stream_redialled_while_datagrams_flow_resumes_the_session(world):
+    """What goes out and is acked by datagrams while HELLO and WELCOME are on their slow way is no fault of anybody's."""
+    relay = world.relay()
+    forwarder = world.forwarder(relay, "--tcp-delay", "40")
+    pub = world.pub(relay.uri_via(forwarder), "c", "--count", "18000", "--rate", "3000")
+    relay.err.wait_match(r"event=route peer=\S+ route=datagram verdict=up")
+    for generation in range(2, 5):
+        forwarder.command("stream cut")
+        forwarder.command("stream heal")
+        relay.err.wait_match(rf"event=stream_up peer=\S+ generation={generation} resumed=true")
+    assert pub.succeeds() == b""
+    assert len(relay.events("session_started")) == 1, relay.events("session_started")
+
+
 def test_resume_with_both_routes_cut_in_the_middle_of_everything(world):
     """Several short outages; each time the ring of either side is resumed where it was."""
     lines = lib.numbered_lines(LINES)
