@@ -218,7 +218,7 @@ static bool parse(int argc, char **argv, options *o)
 
 int main(int argc, char **argv)
 {
-    options o = {.first = 1, .last = 800, .steps = 400};
+    options o = {.first = 1, .last = 500, .steps = 1500};
     if (!parse(argc, argv, &o)) {
         (void)fprintf(stderr, "usage: sim_session [--seeds A..B] [--steps N]\n");
         return 2;
