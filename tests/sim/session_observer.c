@@ -65,6 +65,13 @@ static void set_thing(sim_world *w, sim_record *r, size_t thing)
     SIM_CHECK(w, !r->has_thing || r->thing == thing, "another thing than was meant");
     r->has_thing = true;
     r->thing = thing;
+    sim_thing *t = &w->things[thing];
+    if (r->resolved && !t->resolved) { /* by the session itself, before anybody knew which one it is */
+        SIM_CHECK(w, r->resolution.kind == TF_RESOLUTION_REJECTION, "a resolution that nobody gave");
+        t->resolved = true;
+        t->inside = true;
+        t->resolution = TF_RESOLUTION_REJECTION;
+    }
 }
 
 /* A local id that was never seen: an import, or the result of a delivery that this host has not seen yet. */
