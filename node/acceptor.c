@@ -149,15 +149,13 @@ static tf_connection *holder_of_place(tf_node *node, const tf_node_id *id, const
 
 static void ask_holder(tf_pending *p, tf_connection *holder, const tf_hello *hello)
 {
-    struct timeval limit = {.tv_sec = (time_t)(PLACE_PROBE / TF_SECOND),
-                            .tv_usec = (suseconds_t)(PLACE_PROBE % TF_SECOND)};
     p->waits = true;
     p->hello = *hello;
     p->holder = holder->session;
     p->asked_at = tf_edge_now();
     tf_link_probe(holder->link, p->asked_at);
     tf_hub_touch(p->node->hub, holder->conn);
-    (void)event_add(p->timer, &limit);
+    tf_node_arm(p->timer, tf_time_add(p->asked_at, PLACE_PROBE));
 }
 
 static tf_negotiate_session session_state(tf_node *node, const tf_connection *c)
@@ -368,7 +366,6 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
 
 void tf_acceptor_accepted(tf_node *node, int fd)
 {
-    struct timeval limit = {.tv_sec = (time_t)(TF_HANDSHAKE_LIMIT / TF_SECOND)};
     tf_stream_env env = {.base = node->base, .tls = node->server_ctx, .mem = node->mem};
     node->stats.accepted++;
     tf_pending *p = node->pending_count < TF_HANDSHAKES_MAX ? pending_new(node, false) : NULL;
@@ -384,8 +381,10 @@ void tf_acceptor_accepted(tf_node *node, int fd)
     } else {
         err = tf_stream_accept(&p->stream, &env, fd, TF_HANDSHAKE_LIMIT, &pending_ops, p);
     }
-    if (err != TF_OK || event_add(p->timer, &limit) != 0) {
+    if (err != TF_OK) {
         node->stats.handshakes_failed++;
         pending_free(p);
+        return;
     }
+    tf_node_arm(p->timer, tf_time_add(tf_edge_now(), TF_HANDSHAKE_LIMIT));
 }

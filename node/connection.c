@@ -407,7 +407,7 @@ static void watch_loss(tf_connection *c, tf_time now)
     }
 }
 
-static void set_timer(tf_connection *c, tf_time now)
+static void set_timer(tf_connection *c)
 {
     tf_time deadline = tf_conn_deadline(c->conn);
     if (c->keyring != NULL) {
@@ -416,13 +416,7 @@ static void set_timer(tf_connection *c, tf_time now)
     if (c->lost_since != TF_NEVER) {
         deadline = tf_time_min(deadline, tf_time_add(c->lost_since, c->node->config.limits.session_timeout));
     }
-    if (deadline == TF_NEVER) {
-        (void)event_del(c->timer);
-        return;
-    }
-    tf_time wait = deadline > now ? deadline - now : 0;
-    struct timeval tv = {.tv_sec = (time_t)(wait / TF_SECOND), .tv_usec = (suseconds_t)(wait % TF_SECOND)};
-    (void)event_add(c->timer, &tv);
+    tf_node_arm(c->timer, deadline);
 }
 
 static void over(tf_connection *c)
@@ -464,7 +458,7 @@ void tf_connection_flush(tf_connection *c)
             tf_peer_carrying(c->peer);
         }
     }
-    set_timer(c, now);
+    set_timer(c);
 }
 
 void tf_connection_close(tf_connection *c, tf_close_code code, const char *reason)

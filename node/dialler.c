@@ -39,9 +39,8 @@ static void schedule_redial(tf_peer *peer)
     tf_time now = tf_edge_now();
     bool soon = datagram_lives(peer) && now - peer->lost_at < TF_BACKOFF_REDUNDANT_SPAN;
     tf_time wait = tf_backoff_next(&peer->backoff, peer->node->rand, soon ? TF_BACKOFF_MAX_REDUNDANT : TF_BACKOFF_MAX);
-    struct timeval tv = {.tv_sec = (time_t)(wait / TF_SECOND), .tv_usec = (suseconds_t)(wait % TF_SECOND)};
     peer->state = PEER_WAITING;
-    (void)event_add(peer->redial, &tv);
+    tf_node_arm(peer->redial, tf_time_add(now, wait));
 }
 
 static void stop_dial(tf_peer *peer)
@@ -486,17 +485,14 @@ void tf_peer_accepted(tf_connection *c)
 
 tf_err tf_dialler_start(tf_peer *peer)
 {
-    struct timeval now = {0, 0};
-    tf_time limit = peer->options.connect_timeout;
+    tf_time now = tf_edge_now();
     peer->redial = event_new(peer->node->base, -1, 0, on_redial, peer);
     peer->give_up = event_new(peer->node->base, -1, 0, on_give_up, peer);
-    if (peer->redial == NULL || peer->give_up == NULL || event_add(peer->redial, &now) != 0) {
+    if (peer->redial == NULL || peer->give_up == NULL) {
         return TF_ERR_NOMEM;
     }
-    if (limit != TF_NEVER) {
-        struct timeval tv = {.tv_sec = (time_t)(limit / TF_SECOND), .tv_usec = (suseconds_t)(limit % TF_SECOND)};
-        (void)event_add(peer->give_up, &tv);
-    }
+    tf_node_arm(peer->redial, now);
+    tf_node_arm(peer->give_up, tf_time_add(now, peer->options.connect_timeout));
     return TF_OK;
 }
 

@@ -380,7 +380,7 @@ static void handle_hub_event(tf_node *node, const tf_hub_event *event)
     tf_hub_touch(node->hub, event->conn);
 }
 
-static void arm(struct event *timer, tf_time deadline)
+void tf_node_arm(struct event *timer, tf_time deadline)
 {
     if (deadline == TF_NEVER) {
         (void)event_del(timer);
@@ -418,9 +418,9 @@ void tf_node_settle(tf_node *node)
     if (more) {
         node->awake = true;
     }
-    arm(node->hub_timer, tf_hub_deadline(node->hub));
+    tf_node_arm(node->hub_timer, tf_hub_deadline(node->hub));
     tf_log_tick(node->config.log, tf_edge_now());
-    arm(node->summary, tf_log_deadline(node->config.log));
+    tf_node_arm(node->summary, tf_log_deadline(node->config.log));
 }
 
 void tf_node_run(tf_node *node, tf_time max_wait)
@@ -430,7 +430,7 @@ void tf_node_run(tf_node *node, tf_time max_wait)
     if (node->awake || max_wait == 0) {
         flags = EVLOOP_ONCE | EVLOOP_NONBLOCK; /* NONBLOCK alone goes on while any socket is ready */
     } else if (max_wait != TF_NEVER) {
-        arm(node->wait, tf_time_add(tf_edge_now(), max_wait));
+        tf_node_arm(node->wait, tf_time_add(tf_edge_now(), max_wait));
     }
     node->awake = false;
     (void)event_base_loop(node->base, flags);

@@ -71,6 +71,8 @@ struct tf_node {
 
 /* Runs the hub until it has nothing more to do, then writes what the connections have to say. */
 void tf_node_settle(tf_node *node);
+/* Lets the timer fire at the deadline; TF_NEVER: not at all. */
+void tf_node_arm(struct event *timer, tf_time deadline);
 bool tf_node_allows(const tf_node *node, const tf_node_id *id);
 bool tf_node_trusts_as_relay(const tf_node *node, const tf_node_id *id);
 /* Our HELLO, or the configuration that answers one: limits, instance, routes, a fresh connection id. */
