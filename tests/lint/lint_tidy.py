@@ -1,5 +1,5 @@
-"""clang-tidy with .clang-tidy over the product and the tools of the tests (not the unit tests: the macros of Check are
-most of their code). Needs compile_commands.json in the folder $TF_LINT_BUILD (tests/run sees to it)."""
+"""clang-tidy with .clang-tidy over the product, tests/harness among it; over the other tests, too, with TF_TIDY_ALL=1 (not
+the unit tests: the macros of Check are most of their code), which takes as long again. Needs compile_commands.json in the folder $TF_LINT_BUILD (tests/run sees to it)."""
 import concurrent.futures
 import json
 import os
@@ -12,7 +12,8 @@ import lint
 def sources(tree, build):
     with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
         paths = {os.path.relpath(os.path.join(entry["directory"], entry["file"]), tree.root) for entry in json.load(file)}
-    return sorted(path for path in paths if not path.startswith(("..", "tests/unit/")))
+    left_out = ("..", "tests/unit/") if os.environ.get("TF_TIDY_ALL") == "1" else ("..", "tests/")
+    return sorted(path for path in paths if path.startswith("tests/harness/") or not path.startswith(left_out))
 
 
 def tidy(tree, build, path):
