@@ -12,7 +12,7 @@
 #include "node/edge_mem.h"
 #include "proto/limits.h"
 
-#define PUB_READ (64u * 1024u)
+#define PUB_READ ((size_t)64 << 10)
 #define PUB_COMPLAINTS_MAX 10u
 
 typedef enum pub_source { PUB_ONE, PUB_LINES, PUB_MADE } pub_source;
@@ -188,7 +188,7 @@ static int open_input(pub *p)
                         p->fd >= 0 && S_ISDIR(st.st_mode) ? "it is a directory" : strerror(errno));
     }
     p->always_ready = S_ISREG(st.st_mode) || p->fd < 0;
-    p->cap = TF_BODY_MAX + 1 + PUB_READ;
+    p->cap = PUB_READ + TF_BODY_MAX + 1;
     p->buf = malloc(p->cap);
     if (p->buf == NULL) {
         tf_complain("pub", "out of memory");
@@ -260,7 +260,7 @@ static bool next_line(pub *p, tf_slice *line, size_t *used)
             return true;
         }
         if (have > TF_BODY_MAX) {
-            tf_complain("pub", "message %llu is longer than %u bytes", (unsigned long long)(p->taken + 1), TF_BODY_MAX);
+            tf_complain("pub", "message %llu is longer than %u bytes", (unsigned long long)p->taken + 1, TF_BODY_MAX);
             p->code = TF_EXIT_REFUSED;
             return false;
         }
@@ -282,7 +282,7 @@ static bool made_message(pub *p, tf_slice *body)
             return false;
         }
     }
-    int len = snprintf((char *)p->buf, p->cap, "%llu", (unsigned long long)(p->taken + 1));
+    int len = snprintf((char *)p->buf, p->cap, "%llu", (unsigned long long)p->taken + 1);
     size_t used = (size_t)len;
     if (used < p->size) {
         memset(p->buf + used, '.', (size_t)p->size - used);
@@ -374,7 +374,7 @@ static bool send_one(pub *p)
     } else if (err == TF_ERR_USAGE) {
         bad_id(p, send.client_id);
     } else if (err == TF_ERR_LIMIT_BYTES) {
-        tf_complain("pub", "message %llu is longer than %u bytes", (unsigned long long)(p->taken + 1), TF_BODY_MAX);
+        tf_complain("pub", "message %llu is longer than %u bytes", (unsigned long long)p->taken + 1, TF_BODY_MAX);
         p->code = TF_EXIT_REFUSED;
     } else if (err != TF_ERR_CLOSED) { /* closed: the channel was refused, its event comes */
         tf_complain("pub", "%s", tf_err_text(err));
@@ -471,7 +471,7 @@ static int run(pub *p)
             p->code = p->refused > 0 ? TF_EXIT_REFUSED : TF_EXIT_OK;
         } else if (p->code < 0 && p->cli.interrupted) {
             tf_complain("pub", "interrupted: %llu sends were not acked",
-                        (unsigned long long)(p->taken - p->answered));
+                        (unsigned long long)p->taken - p->answered);
             p->code = TF_EXIT_INTERRUPTED;
         } else if (p->code < 0) {
             tf_node_run(p->cli.node, wait_time(p));

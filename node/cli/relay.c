@@ -163,6 +163,7 @@ static int load_identity(relay *r)
     char why[TF_WHY_MAX];
     bool made = false;
     tf_err err = TF_OK;
+    TF_ASSERT(r->config != NULL);
     if (r->data_flag != NULL || r->config->data[0] != '\0') {
         (void)snprintf(data, sizeof(data), "%s", r->data_flag != NULL ? r->data_flag : r->config->data);
     } else {
