@@ -1,5 +1,5 @@
-/* A store in memory, for tests, for `--store memory` and as the model of what a store must do: bounded in bytes, nothing
- * is ever dropped to make room (`store_full` instead), gone with the process. Groups are completed at once. Pure. */
+/* A store in memory: the relay's, until one on disk stands behind the same interface, and the model of what a store must
+ * do. Bounded in bytes, nothing is ever dropped to make room (`store_full` instead), gone with the process. Groups are completed at once. Pure. */
 #ifndef TF_NODE_STORE_MEMORY_H
 #define TF_NODE_STORE_MEMORY_H
 
