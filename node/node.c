@@ -7,6 +7,7 @@
 #include "proto/version.h"
 
 #define NODE_DEDUP_BYTES ((size_t)128 << 10) /* of each half of the shared filter: 64 Ki segments */
+#define NODE_MESSAGES_EXPECTED 190000u /* 4 MiB of address space, touched as it fills */
 #define NODE_RUNS_TURN 64u         /* runs of the hub between two looks at the sockets */
 
 static void set_defaults(tf_node_limits *limits)
@@ -93,7 +94,8 @@ static tf_err make_cores(tf_node *node)
     tf_memory_store_config store_config = {.mem = node->mem,
                                            .hash_key = tf_rand_u64(node->rand),
                                            .bytes_max = node->config.limits.store_bytes,
-                                           .channels_max = node->config.limits.channels};
+                                           .channels_max = node->config.limits.channels,
+                                           .messages_expected = NODE_MESSAGES_EXPECTED};
     tf_err err = tf_memory_store_new(&memory, &store_config);
     if (err != TF_OK) {
         return err;

@@ -349,6 +349,13 @@ tf_err tf_memory_store_new(tf_memory_store **out, const tf_memory_store_config *
     }
     tf_map_init(&memory->names, config->mem, config->hash_key);
     tf_map_init(&memory->keys, config->mem, config->hash_key);
+    if (config->messages_expected > 0) {
+        tf_err err = tf_map_reserve(&memory->keys, config->messages_expected);
+        if (err != TF_OK) {
+            tf_memory_store_free(memory);
+            return err;
+        }
+    }
     *out = memory;
     return TF_OK;
 }
