@@ -162,12 +162,7 @@ static tf_negotiate_session session_state(tf_node *node, const tf_connection *c)
 {
     tf_negotiate_session state = {0};
     if (c != NULL) {
-        state = (tf_negotiate_session){.resumable = true,
-                                       .session = c->session,
-                                       .last_generation = c->generation,
-                                       .receive_next = tf_link_next_expected(c->link),
-                                       .send_floor = tf_link_send_floor(c->link),
-                                       .send_next = tf_link_send_next(c->link)};
+        state = tf_connection_state(c);
     }
     while (state.new_session == 0 || tf_connection_by_session(node, state.new_session) != NULL) {
         state.new_session = tf_rand_u64(node->rand);

@@ -27,6 +27,16 @@ tf_connection *tf_connection_find(const tf_node *node, const tf_node_id *peer, c
     return NULL;
 }
 
+tf_negotiate_session tf_connection_state(const tf_connection *c)
+{
+    return (tf_negotiate_session){.resumable = true,
+                                  .session = c->session,
+                                  .last_generation = c->generation,
+                                  .receive_next = tf_link_next_expected(c->link),
+                                  .send_floor = tf_link_send_floor(c->link),
+                                  .send_next = tf_link_send_next(c->link)};
+}
+
 /* -- life ---------------------------------------------------------------------------------------------------------- */
 
 static void unlink_connection(tf_connection *c)
@@ -200,20 +210,26 @@ tf_err tf_connection_new(tf_connection **out, tf_node *node, const tf_connection
 
 /* -- the stream ---------------------------------------------------------------------------------------------------- */
 
-void tf_connection_fail(tf_connection *c, tf_err err)
+void tf_connection_failed(tf_connection *c, tf_close_code code, const char *reason)
 {
-    tf_time now = tf_edge_now();
     tf_log_peer who = tf_connection_log_peer(c);
     if (c->failed) {
         return;
     }
     c->failed = true;
     c->node->stats.connections_failed++;
-    (void)snprintf(c->why, sizeof(c->why), "%s", tf_err_text(err));
+    (void)snprintf(c->why, sizeof(c->why), "%s", reason);
     TF_LOG(c->node->config.log, TF_LOG_WARN, "session_failed", &who,
-           tf_log_str("code", tf_close_text(tf_close_from_err(err))), tf_log_str("reason", c->why));
-    tf_link_close(c->link, now, tf_close_from_err(err), tf_slice_str(tf_err_text(err)));
+           tf_log_str("code", tf_close_text((uint64_t)code)), tf_log_str("reason", c->why));
     tf_hub_touch(c->node->hub, c->conn);
+}
+
+void tf_connection_fail(tf_connection *c, tf_err err)
+{
+    if (!c->failed) {
+        tf_link_close(c->link, tf_edge_now(), tf_close_from_err(err), tf_slice_str(tf_err_text(err)));
+        tf_connection_failed(c, tf_close_from_err(err), tf_err_text(err));
+    }
 }
 
 static void take_stream_bytes(tf_connection *c)

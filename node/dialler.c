@@ -217,12 +217,7 @@ static void make_hello(tf_peer *peer)
     tf_node_hello(peer->node, &peer->hello, offered, data);
     peer->hello_state = (tf_negotiate_session){0};
     if (c != NULL) {
-        peer->hello_state = (tf_negotiate_session){.resumable = true,
-                                                   .session = c->session,
-                                                   .last_generation = c->generation,
-                                                   .receive_next = tf_link_next_expected(c->link),
-                                                   .send_floor = tf_link_send_floor(c->link),
-                                                   .send_next = tf_link_send_next(c->link)};
+        peer->hello_state = tf_connection_state(c);
         peer->hello.offer.resume = (tf_resume){true, c->session, peer->hello_state.receive_next};
     }
 }

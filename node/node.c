@@ -367,21 +367,6 @@ bool tf_node_uri(const tf_node *node, char *out, size_t cap)
 
 /* -- the turn ------------------------------------------------------------------------------------------------------ */
 
-static void handle_hub_event(tf_node *node, const tf_hub_event *event)
-{
-    tf_connection *c = tf_conn_owner(event->conn);
-    tf_log_peer who = {.id = c->peer_id};
-    if (c->failed) {
-        return;
-    }
-    c->failed = true;
-    node->stats.connections_failed++;
-    (void)snprintf(c->why, sizeof(c->why), "%s", event->text);
-    TF_LOG(node->config.log, TF_LOG_WARN, "session_failed", &who,
-           tf_log_str("code", tf_close_text((uint64_t)event->code)), tf_log_str("reason", event->text));
-    tf_hub_touch(node->hub, event->conn);
-}
-
 void tf_node_arm(struct event *timer, tf_time deadline)
 {
     if (deadline == TF_NEVER) {
@@ -410,7 +395,7 @@ void tf_node_settle(tf_node *node)
         tf_conn *conn = NULL;
         more = tf_hub_run(node->hub, tf_edge_now(), tf_edge_wall_ms());
         while (tf_hub_next_event(node->hub, &event)) {
-            handle_hub_event(node, &event);
+            tf_connection_failed(tf_conn_owner(event.conn), event.code, event.text);
         }
         while (tf_hub_next_dirty(node->hub, &conn)) {
             tf_connection_flush(tf_conn_owner(conn));

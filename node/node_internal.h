@@ -112,6 +112,10 @@ void tf_connection_close(tf_connection *c, tf_close_code code, const char *reaso
 /* A datagram from the network. */
 void tf_connection_packet(tf_node *node, tf_datagram *socket, const tf_datagram_path *from, tf_slice packet);
 
+/* What a handshake may resume. */
+tf_negotiate_session tf_connection_state(const tf_connection *c);
+/* Its link was closed for a fault: counted, logged, freed by the next flush. */
+void tf_connection_failed(tf_connection *c, tf_close_code code, const char *reason);
 /* Ends the session with the code that belongs to a fault of the peer's; it is freed by the next flush. */
 void tf_connection_fail(tf_connection *c, tf_err err);
 tf_log_peer tf_connection_log_peer(const tf_connection *c);
