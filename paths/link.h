@@ -164,10 +164,22 @@ bool tf_link_is_carrying(const tf_link *link);
 /* True when everything sent was acked. */
 bool tf_link_is_quiet(const tf_link *link);
 
+/* By how much the second copy of a segment came later than the first: upper bounds of the buckets in microseconds; the
+ * last bucket holds what is later than all of them. */
+#define TF_LATE_BUCKETS 13u
+extern const tf_time tf_late_bounds[TF_LATE_BUCKETS - 1];
+
 typedef struct tf_route_stats {
     tf_verdict verdict;
     tf_time since; /* of the verdict */
     tf_time srtt;
+    tf_time rtt_latest; /* this and the next two: 0 when not measured */
+    tf_time rtt_var;
+    tf_time rtt_min;
+    uint64_t rtt_samples;
+    uint64_t loss_ppm;  /* datagram only: packets lost of a million, of those of late (weight 1/64 each) */
+    uint64_t in_flight; /* datagram only: bytes sent and neither acked nor lost, */
+    uint64_t cwnd;      /* and how many there may be */
     uint64_t generation;
     uint64_t sent_segments; /* copies written, retransmissions included */
     uint64_t sent_bytes;
@@ -183,6 +195,7 @@ typedef struct tf_route_stats {
     uint64_t repaired; /* segments sent again by this route */
     uint64_t probes;
     uint64_t downs;
+    uint64_t late[TF_LATE_BUCKETS]; /* second copies that came here, by lateness; of the last TF_LINK_RECENT segments */
 } tf_route_stats;
 
 typedef struct tf_link_stats {

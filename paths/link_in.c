@@ -137,7 +137,11 @@ static tf_link_arrival arrival_by(const tf_link *link, tf_route route, uint64_t 
     tf_route other = route == TF_ROUTE_STREAM ? TF_ROUTE_DATAGRAM : TF_ROUTE_STREAM;
     bool expected = (link->config.recv_data & (1u << other)) != 0;
     return (tf_link_arrival){
-        .route = route, .generation = generation, .other_up = expected && link->routes[other].verdict == TF_VERDICT_UP};
+        .route = route,
+        .generation = generation,
+        .now = link->now,
+        .other_up = expected && link->routes[other].verdict == TF_VERDICT_UP,
+    };
 }
 
 /* --- the stream --- */

@@ -6,10 +6,20 @@
 #define COLLAPSE_BACKOFF 4u /* and before its window is given up */
 #define BACKOFF_MAX 8u
 #define AGAIN_REPEATS 2u
+#define LOSS_PARTS 64u
 
 static void update_outstanding(tf_link *link, tf_time now)
 {
     tf_link_route_outstanding(&link->routes[TF_ROUTE_DATAGRAM], now, link->datagram.cc.in_flight > 0);
+}
+
+/* What became of one packet goes into the smoothed loss with the weight 1/64. */
+static void count_fate(tf_link_datagram *d, const tf_link_sent_packet *packet, bool lost)
+{
+    if (packet->bytes == 0) {
+        return; /* a challenge, or sent while the route was down */
+    }
+    d->loss = d->loss - d->loss / LOSS_PARTS + (lost ? TF_LINK_LOSS_ALL / LOSS_PARTS : 0);
 }
 
 /* --- lost --- */
@@ -48,6 +58,7 @@ static void packet_lost(tf_link *link, tf_link_sent_packet *packet)
     packet->open = false;
     tf_link_congestion_missed(&link->datagram.cc, packet->bytes);
     link->stats[TF_ROUTE_DATAGRAM].lost++;
+    count_fate(&link->datagram, packet, true);
     segments_landed(link, packet, true);
 }
 
@@ -128,6 +139,7 @@ static bool range_acked(tf_link *link, tf_link_sent *sent, tf_range range)
             packet->open = false;
             link->datagram.acked_sent_at = tf_time_max(link->datagram.acked_sent_at, packet->at);
             tf_link_congestion_acked(&link->datagram.cc, packet->at, packet->bytes);
+            count_fate(&link->datagram, packet, false);
             segments_landed(link, packet, false);
             any = true;
         }

@@ -13,7 +13,8 @@
 
 #define TF_LINK_GENERATIONS 3u /* of datagram keys: retiring, current, unconfirmed */
 #define TF_LINK_RESPONSES 4u   /* to challenges of the peer that wait to be sent */
-#define TF_LINK_RETIRED 8u     /* RETIRED events that wait to be taken */
+#define TF_LINK_LOSS_ALL ((uint64_t)1 << 30)
+#define TF_LINK_RETIRED 8u /* RETIRED events that wait to be taken */
 #define TF_PACKET_SEGMENTS (TF_PACKET_PLAIN_MAX / (TF_FRAME_HEADER + TF_SEGMENT_HEADER))
 
 /* The acks that are owed by one route. */
@@ -81,6 +82,7 @@ typedef struct tf_link_datagram {
     tf_time last_eliciting;
     unsigned probes;       /* packets that may go beyond the window */
     unsigned backoff;      /* PTOs in a row */
+    uint64_t loss;         /* of packets, smoothed: 2^30 is all of them */
     tf_time acked_sent_at; /* when the latest packet of those acked was sent */
     tf_time loss_at;
     tf_time paced_at; /* a packet waits for the pacer (or for memory) until then */

@@ -7,8 +7,14 @@
 #define RECENT_ROUTE 0x01u  /* the route of the first copy */
 #define RECENT_KNOWN 0x02u  /* the entry is in use */
 #define RECENT_SECOND 0x04u /* the other copy came, or could not be expected */
+#define RECENT_LATE 0x08u   /* it came: its lateness was counted */
+#define RECENT_UNIT 32u     /* us: a 32-bit number of them lasts for more than a day */
 
 _Static_assert(TF_ROUTE_COUNT == 2, "RECENT_ROUTE is one bit");
+
+const tf_time tf_late_bounds[TF_LATE_BUCKETS - 1] = {250,         500,         1 * TF_MS,   2 * TF_MS,
+                                                     5 * TF_MS,   10 * TF_MS,  20 * TF_MS,  50 * TF_MS,
+                                                     100 * TF_MS, 200 * TF_MS, 500 * TF_MS, 1000 * TF_MS};
 
 tf_err tf_link_recv_init(tf_link_recv *recv, const tf_link_recv_config *config, const tf_mem *mem, tf_link_pool *pool)
 {
@@ -203,6 +209,7 @@ static void count_first(tf_link_recv *recv, const tf_link_arrival *arrival, uint
 {
     size_t i = (size_t)(seq % TF_LINK_RECENT);
     settle_recent(recv, i);
+    recv->first_at[i] = (uint32_t)(arrival->now / RECENT_UNIT);
     recv->recent[i] = (uint8_t)((unsigned)arrival->route | RECENT_KNOWN | (arrival->other_up ? 0u : RECENT_SECOND));
     tf_link_received *received = &recv->routes[arrival->route];
     received->total_first++;
@@ -211,16 +218,28 @@ static void count_first(tf_link_recv *recv, const tf_link_arrival *arrival, uint
     }
 }
 
+static void count_late(tf_link_received *received, tf_time late)
+{
+    size_t bucket = 0;
+    while (bucket < TF_LATE_BUCKETS - 1 && late > tf_late_bounds[bucket]) {
+        bucket++;
+    }
+    received->late[bucket]++;
+}
+
 static void count_repeat(tf_link_recv *recv, const tf_link_arrival *arrival, uint64_t seq)
 {
+    tf_link_received *received = &recv->routes[arrival->route];
     uint64_t end = tf_window_end(tf_dedup_stream_window(recv->seen));
     if (seq < end && end - seq <= TF_LINK_RECENT) {
-        uint8_t *state = &recv->recent[seq % TF_LINK_RECENT];
-        if ((*state & RECENT_ROUTE) != (uint8_t)arrival->route) {
-            *state |= RECENT_SECOND;
+        size_t i = (size_t)(seq % TF_LINK_RECENT);
+        uint8_t state = recv->recent[i];
+        if ((state & (RECENT_KNOWN | RECENT_LATE)) == RECENT_KNOWN && (state & RECENT_ROUTE) != arrival->route) {
+            recv->recent[i] |= RECENT_SECOND | RECENT_LATE;
+            uint32_t at = (uint32_t)(arrival->now / RECENT_UNIT);
+            count_late(received, (tf_time)(at - recv->first_at[i]) * RECENT_UNIT);
         }
     }
-    tf_link_received *received = &recv->routes[arrival->route];
     received->total_repeats++;
     if (arrival->generation == received->generation) {
         received->repeats++;

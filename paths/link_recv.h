@@ -13,6 +13,7 @@
 #define TF_PATHS_LINK_RECV_H
 
 #include "dedup/dedup.h"
+#include "paths/link.h"
 #include "paths/link_pool.h"
 #include "proto/frame.h"
 
@@ -36,6 +37,7 @@ typedef struct tf_link_received {
     uint64_t total_first;
     uint64_t total_repeats;
     uint64_t only;
+    uint64_t late[TF_LATE_BUCKETS];
 } tf_link_received;
 
 typedef struct tf_link_recv {
@@ -63,7 +65,8 @@ typedef struct tf_link_recv {
     size_t lent_len;
     /* counts */
     tf_link_received routes[TF_ROUTE_COUNT];
-    uint8_t recent[TF_LINK_RECENT]; /* by seq: RECENT_* */
+    uint8_t recent[TF_LINK_RECENT];    /* by seq: RECENT_* */
+    uint32_t first_at[TF_LINK_RECENT]; /* when the first copy came, in units of 32 us, modulo 2^32 */
     uint64_t messages;
 } tf_link_recv;
 
@@ -104,6 +107,7 @@ typedef struct tf_link_judged {
 typedef struct tf_link_arrival {
     tf_route route;
     uint64_t generation;
+    tf_time now;
     bool other_up; /* another route claims to be up, so a second copy can be expected */
 } tf_link_arrival;
 

@@ -98,6 +98,27 @@ bool tf_link_packet_acked(const tf_link *link, uint64_t generation, uint64_t *nu
     return true;
 }
 
+static void fill_measured(const tf_link_rtt *rtt, tf_route_stats *stats)
+{
+    stats->rtt_samples = rtt->samples;
+    if (rtt->measured) {
+        stats->srtt = rtt->smoothed;
+        stats->rtt_latest = rtt->latest;
+        stats->rtt_var = rtt->variation;
+        stats->rtt_min = rtt->least;
+    }
+}
+
+static void fill_received(const tf_link_received *received, tf_route_stats *stats)
+{
+    stats->received_segments = received->total_segments;
+    stats->received_bytes = received->total_bytes;
+    stats->first = received->total_first;
+    stats->repeats = received->total_repeats;
+    stats->only = received->only;
+    memcpy(stats->late, received->late, sizeof(stats->late));
+}
+
 void tf_link_get_stats(const tf_link *link, tf_link_stats *out)
 {
     *out = (tf_link_stats){
@@ -111,18 +132,17 @@ void tf_link_get_stats(const tf_link *link, tf_link_stats *out)
     };
     for (size_t i = 0; i < TF_ROUTE_COUNT; i++) {
         const tf_link_route *route = &link->routes[i];
-        const tf_link_received *received = &link->recv.routes[i];
         tf_route_stats *stats = &out->routes[i];
         *stats = link->stats[i];
         stats->verdict = route->verdict;
         stats->since = route->since;
-        stats->srtt = route->rtt.measured ? route->rtt.smoothed : 0;
         stats->generation = i == TF_ROUTE_STREAM ? link->stream.generation : link->datagram.newest;
-        stats->received_segments = received->total_segments;
-        stats->received_bytes = received->total_bytes;
-        stats->first = received->total_first;
-        stats->repeats = received->total_repeats;
-        stats->only = received->only;
         stats->downs = route->downs;
+        fill_measured(&route->rtt, stats);
+        fill_received(&link->recv.routes[i], stats);
     }
+    tf_route_stats *datagram = &out->routes[TF_ROUTE_DATAGRAM];
+    datagram->loss_ppm = link->datagram.loss * 1000000 / TF_LINK_LOSS_ALL;
+    datagram->in_flight = link->datagram.cc.in_flight;
+    datagram->cwnd = link->datagram.cc.window;
 }

@@ -109,7 +109,7 @@ static void measure(tf_link_route *route, tf_time now, tf_time sent_at)
         return;
     }
     if (clean && route->stretched) {
-        tf_link_rtt_init(&route->rtt);
+        tf_link_rtt_restart(&route->rtt);
     }
     route->stretched = !clean;
     route->clean_at = clean ? now : route->clean_at;

@@ -5,11 +5,22 @@ void tf_link_rtt_init(tf_link_rtt *rtt)
     *rtt = (tf_link_rtt){.smoothed = TF_RTT_INITIAL, .variation = TF_RTT_INITIAL / 2, .latest = TF_RTT_INITIAL};
 }
 
+void tf_link_rtt_restart(tf_link_rtt *rtt)
+{
+    uint64_t samples = rtt->samples;
+    tf_link_rtt_init(rtt);
+    rtt->samples = samples;
+}
+
 void tf_link_rtt_add(tf_link_rtt *rtt, tf_time sample, tf_time delay)
 {
+    rtt->samples++;
     if (!rtt->measured) {
-        *rtt = (tf_link_rtt){
-            .measured = true, .smoothed = sample, .variation = sample / 2, .latest = sample, .least = sample};
+        rtt->measured = true;
+        rtt->smoothed = sample;
+        rtt->variation = sample / 2;
+        rtt->latest = sample;
+        rtt->least = sample;
         return;
     }
     rtt->least = tf_time_min(rtt->least, sample);

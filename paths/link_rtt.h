@@ -10,9 +10,12 @@ typedef struct tf_link_rtt {
     tf_time variation;
     tf_time latest;
     tf_time least;
+    uint64_t samples; /* ever */
 } tf_link_rtt;
 
 void tf_link_rtt_init(tf_link_rtt *rtt);
+/* Forgets what was measured; the next sample is the first. */
+void tf_link_rtt_restart(tf_link_rtt *rtt);
 /* delay: what the peer says it waited before the ack; taken off where that leaves a plausible time. */
 void tf_link_rtt_add(tf_link_rtt *rtt, tf_time sample, tf_time delay);
 /* When a packet that is not acked is asked after, delay of acks included. */

@@ -120,6 +120,39 @@ START_TEST(link_counts_first_copies_repeats_and_rescues)
 }
 END_TEST
 
+START_TEST(link_tells_round_trip_loss_and_flight)
+{
+    start(20 * TF_MS);
+    flow();
+    ends_run_for(&t->ends, TF_SECOND);
+    tf_route_stats clean = stats(0, TF_ROUTE_DATAGRAM);
+    ck_assert_uint_eq(clean.rtt_min, 20 * TF_MS);
+    ck_assert_uint_ge(clean.rtt_latest, clean.rtt_min);
+    ck_assert_uint_ge(clean.srtt, clean.rtt_min);
+    ck_assert_uint_le(clean.rtt_var, 10 * TF_MS);
+    ck_assert_uint_gt(clean.rtt_samples, 100);
+    ck_assert_uint_eq(clean.loss_ppm, 0);
+    ck_assert_uint_gt(clean.in_flight, 0);
+    ck_assert_uint_le(clean.in_flight, clean.cwnd);
+    tf_route_stats stream = stats(0, TF_ROUTE_STREAM);
+    ck_assert_uint_eq(stream.rtt_min, 20 * TF_MS);
+    ck_assert_uint_eq(stream.loss_ppm, 0);
+    ck_assert_uint_eq(stream.cwnd, 0);
+    loss(200);
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < 100; i++) {
+        ends_run_for(&t->ends, 100 * TF_MS);
+        sum += i < 10 ? 0 : stats(0, TF_ROUTE_DATAGRAM).loss_ppm;
+    }
+    ck_assert_uint_gt(sum / 90, 170000);
+    ck_assert_uint_lt(sum / 90, 230000);
+    loss(0);
+    ends_run_for(&t->ends, 2 * TF_SECOND);
+    ck_assert_uint_lt(stats(0, TF_ROUTE_DATAGRAM).loss_ppm, 1000);
+    finish(TF_SECOND);
+}
+END_TEST
+
 /* --- the peer's address --- */
 
 START_TEST(link_new_address_is_taken_unless_the_old_one_answers)
@@ -157,6 +190,7 @@ int main(void)
     tcase_add_test(tcase, link_falls_silent_and_gives_memory_back);
     tcase_add_test(tcase, link_lost_redundancy_is_told);
     tcase_add_test(tcase, link_counts_first_copies_repeats_and_rescues);
+    tcase_add_test(tcase, link_tells_round_trip_loss_and_flight);
     tcase_add_loop_test(tcase, link_new_address_is_taken_unless_the_old_one_answers, 0, 4);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
