@@ -170,6 +170,27 @@ bool tf_address_is_any(const tf_address *address)
     return IN6_IS_ADDR_UNSPECIFIED(&address->u.v6.sin6_addr);
 }
 
+/* The first one from `at` on that is of the family of in[0], or is not. */
+static size_t next_of_family(const tf_address *in, size_t count, size_t at, bool same)
+{
+    while (at < count && (in[at].u.any.sa_family == in[0].u.any.sa_family) != same) {
+        at++;
+    }
+    return at;
+}
+
+void tf_address_interleave(tf_address *out, const tf_address *in, size_t count)
+{
+    size_t at[] = {next_of_family(in, count, 0, false), next_of_family(in, count, 0, true)};
+    bool same = true;
+    for (size_t i = 0; i < count; i++) {
+        same = at[same] < count ? same : !same; /* one family is used up */
+        out[i] = in[at[same]];
+        at[same] = next_of_family(in, count, at[same] + 1, same);
+        same = !same;
+    }
+}
+
 tf_err tf_bind_parse(tf_bind *out, tf_slice text)
 {
     tf_bind bind;

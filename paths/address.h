@@ -54,6 +54,9 @@ bool tf_address_is_loopback(const tf_address *address);
 /* 0.0.0.0 or :: */
 bool tf_address_is_any(const tf_address *address);
 
+/* Copies count addresses so that families take turns, beginning with that of the first; else the order stays. */
+void tf_address_interleave(tf_address *out, const tf_address *in, size_t count);
+
 /* A literal (with or without brackets) or the name of an interface that exists now. "" is no binding. TF_ERR_USAGE:
  * neither. */
 TF_MUST_CHECK tf_err tf_bind_parse(tf_bind *out, tf_slice text);

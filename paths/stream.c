@@ -20,6 +20,11 @@ void tf_stream_again(tf_stream *stream)
     timer_set(&stream->again, 0); /* event_active would run before the loop has looked at other sockets */
 }
 
+void tf_stream_again_in(tf_stream *stream, tf_time delay)
+{
+    timer_set(&stream->again, delay);
+}
+
 void tf_stream_set_limit(tf_stream *stream, tf_time delay)
 {
     timer_set(&stream->limit, delay);
@@ -59,9 +64,6 @@ void tf_stream_arm(tf_stream *stream)
         return;
     }
     switch (stream->state) {
-    case STREAM_DIALLING:
-        write = true;
-        break;
     case STREAM_SHAKING:
         read = !stream->read_needs_write;
         write = stream->read_needs_write;
@@ -76,6 +78,7 @@ void tf_stream_arm(tf_stream *stream)
     case STREAM_LINGERING:
         read = true;
         break;
+    case STREAM_DIALLING:
     case STREAM_ENDED:
         break;
     }
@@ -106,6 +109,7 @@ void tf_stream_free(tf_stream *stream)
     if (stream == NULL) {
         return;
     }
+    tf_stream_dial_stop(stream);
     tf_stream_drop_socket(stream);
     (void)event_del(&stream->again);
     (void)event_del(&stream->limit);
@@ -301,9 +305,6 @@ static void handle_readable(tf_stream *stream)
 static void handle_writable(tf_stream *stream)
 {
     switch (stream->state) {
-    case STREAM_DIALLING:
-        tf_stream_dial_connected(stream);
-        return;
     case STREAM_SHAKING:
         tf_stream_shake(stream);
         return;
@@ -313,6 +314,7 @@ static void handle_writable(tf_stream *stream)
     case STREAM_CLOSING:
         tf_stream_closing_turn(stream);
         return;
+    case STREAM_DIALLING:
     case STREAM_LINGERING:
     case STREAM_ENDED:
         return;
@@ -347,10 +349,11 @@ static void handle_limit(tf_stream *stream)
 {
     switch (stream->state) {
     case STREAM_DIALLING:
-        tf_stream_attempt_failed(stream, TF_STREAM_TIMEOUT, 0, "no answer in time");
+        tf_stream_dial_late(stream);
         return;
     case STREAM_SHAKING:
-        tf_stream_attempt_failed(stream, TF_STREAM_TIMEOUT, 0, "the TLS handshake was not over in time");
+        tf_stream_set_failure(stream, TF_STREAM_TIMEOUT, 0, "the TLS handshake was not over in time");
+        tf_stream_finish(stream);
         return;
     case STREAM_CLOSING:
     case STREAM_LINGERING:
@@ -364,15 +367,24 @@ static void handle_limit(tf_stream *stream)
     TF_UNREACHABLE();
 }
 
-/* Runs a handler; what the owner frees meanwhile is released after it. */
-static void handle(tf_stream *stream, void (*handler)(tf_stream *))
+void tf_stream_enter(tf_stream *stream)
 {
     stream->busy = true;
-    handler(stream);
+}
+
+void tf_stream_leave(tf_stream *stream)
+{
     stream->busy = false;
     if (stream->freed) {
         release(stream);
     }
+}
+
+static void handle(tf_stream *stream, void (*handler)(tf_stream *))
+{
+    tf_stream_enter(stream);
+    handler(stream);
+    tf_stream_leave(stream);
 }
 
 static void on_readable(evutil_socket_t fd, short what, void *arg)
@@ -436,6 +448,7 @@ void tf_stream_begin(tf_stream *stream)
         tf_stream_finish(stream);
         return;
     }
+    tf_stream_dial_stop(stream);
     tf_free(stream->mem, stream->dial, sizeof(*stream->dial));
     stream->dial = NULL;
     (void)event_del(&stream->limit);

@@ -71,16 +71,20 @@ typedef struct tf_stream_env {
 } tf_stream_env;
 
 typedef struct tf_stream_target {
-    const tf_address *addresses; /* tried in turn; borrowed for the call, copied */
+    const tf_address *addresses; /* borrowed for the call, copied */
     size_t count;                /* 1 to TF_STREAM_ADDRESSES_MAX, more are ignored */
     const tf_node_id *pin;       /* the one key that is accepted; NULL: the context's rule */
     const tf_bind *bind;         /* NULL: none */
-    tf_time limit;               /* for dial and handshake together; each address gets an equal share of what is left */
+    tf_time limit;               /* for dial and handshake together, of all addresses */
 } tf_stream_target;
 
 #define TF_STREAM_ADDRESSES_MAX 16u
+#define TF_STREAM_ATTEMPTS_MAX 8u /* addresses tried at a time: one more takes the place of the oldest */
 
-/* Starts to dial. What goes wrong with the network is told by `ended`. TF_ERR_USAGE: no address; TF_ERR_NOMEM,
+/* Starts to dial as RFC 8305 says: families in turn, the next address TF_DIAL_STAGGER after the one before (sooner when
+ * there are many, at once when an attempt has failed), and the first whose TLS handshake ends with the pinned key wins;
+ * the others are closed. What goes wrong with the network is told by `ended`: of several failures the one that got
+ * furthest. TF_ERR_USAGE: no address; TF_ERR_NOMEM,
  * TF_ERR_CRYPTO. */
 TF_MUST_CHECK tf_err tf_stream_dial(tf_stream **out, const tf_stream_env *env, const tf_stream_target *target,
                                     const tf_stream_ops *ops, void *ctx);

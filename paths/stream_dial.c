@@ -57,10 +57,10 @@ static int get_remote(int fd, struct sockaddr *address, socklen_t *len)
 
 /* -- the handshake ------------------------------------------------------------------------------------------------- */
 
-static tf_err start_tls(tf_stream *stream, const tf_node_id *pin)
+static tf_err start_tls(tf_tls_io *io, SSL **ssl, SSL_CTX *tls, const tf_node_id *pin)
 {
-    tf_err err = tf_identity_ssl(&stream->ssl, stream->tls, pin);
-    return err != TF_OK ? err : tf_tls_io_attach(&stream->io, stream->ssl);
+    tf_err err = tf_identity_ssl(ssl, tls, pin);
+    return err != TF_OK ? err : tf_tls_io_attach(io, *ssl);
 }
 
 void tf_stream_shake(tf_stream *stream)
@@ -76,13 +76,14 @@ void tf_stream_shake(tf_stream *stream)
         tf_stream_arm(stream);
         return;
     case TF_TLS_ENDED:
-        tf_stream_attempt_failed(stream, result.reason, result.system_error, result.text);
+        tf_stream_set_failure(stream, result.reason, result.system_error, result.text);
+        tf_stream_finish(stream);
         return;
     }
     TF_UNREACHABLE();
 }
 
-/* -- dialling ------------------------------------------------------------------------------------------------------ */
+/* -- attempts: one address each ------------------------------------------------------------------------------------ */
 
 /* How far an attempt got: the failure that got furthest is the one that is told. */
 static int progress_of(tf_stream_reason reason)
@@ -107,44 +108,168 @@ static int progress_of(tf_stream_reason reason)
     TF_UNREACHABLE();
 }
 
-static void note_failure(tf_stream *stream, tf_stream_reason reason, int system_error, const char *text)
+static void note_failure(tf_stream *stream, const tf_address *remote, const tf_tls_result *result)
 {
     stream_dial *dial = stream->dial;
-    if (dial->failed && progress_of(reason) < progress_of(stream->failure.reason)) {
+    if (dial->failed && progress_of(result->reason) < progress_of(stream->failure.reason)) {
         return;
     }
     char address[TF_ADDRESS_TEXT_MAX];
     char whole[TF_STREAM_TEXT_MAX];
-    (void)snprintf(whole, sizeof(whole), "%s: %s", tf_address_format(&stream->remote, address), text);
-    tf_stream_set_failure(stream, reason, system_error, whole);
+    (void)snprintf(whole, sizeof(whole), "%s: %s", tf_address_format(remote, address), result->text);
+    tf_stream_set_failure(stream, result->reason, result->system_error, whole);
     dial->failed = true;
 }
 
-void tf_stream_attempt_failed(tf_stream *stream, tf_stream_reason reason, int system_error, const char *text)
+static tf_tls_result cannot_connect(int error)
 {
-    if (stream->dial == NULL) {
-        tf_stream_set_failure(stream, reason, system_error, text);
-        tf_stream_finish(stream);
+    bool ours = error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+    return (tf_tls_result){TF_TLS_ENDED, ours ? TF_STREAM_INTERNAL : TF_STREAM_UNREACHABLE, error, "cannot connect"};
+}
+
+static void stop_attempt(dial_attempt *attempt)
+{
+    if (attempt->io.fd < 0) {
         return;
     }
-    note_failure(stream, reason, system_error, text);
-    tf_stream_drop_socket(stream);
-    (void)event_del(&stream->limit);
-    stream->read_needs_write = false;
-    stream->state = STREAM_DIALLING;
+    (void)event_del(&attempt->ready);
+    SSL_free(attempt->ssl);
+    tf_stream_close_socket(attempt->io.fd);
+    attempt->ssl = NULL;
+    attempt->io = (tf_tls_io){.fd = -1};
+    attempt->stream->dial->running--;
+}
+
+/* There is another address, or another attempt that may still get there, or this is the end. */
+static void attempt_failed(dial_attempt *attempt, const tf_tls_result *result)
+{
+    tf_stream *stream = attempt->stream;
+    note_failure(stream, &attempt->remote, result);
+    stop_attempt(attempt);
     tf_stream_again(stream);
 }
 
-/* 0: under way. */
-static int start_connect(tf_stream *stream, const tf_address *address)
+/* It was the first: the stream takes its socket, the others are given up. */
+static void attempt_won(dial_attempt *attempt)
 {
+    tf_stream *stream = attempt->stream;
+    (void)event_del(&attempt->ready);
+    tf_stream_use_socket(stream, attempt->io.fd);
+    stream->io = attempt->io;
+    stream->ssl = attempt->ssl;
+    tf_tls_io_move(&stream->io, stream->ssl);
+    stream->remote = attempt->remote;
+    note_address(stream->io.fd, get_local, &stream->local);
+    attempt->io.fd = -1;
+    attempt->ssl = NULL;
+    (void)event_del(&stream->again);
+    tf_stream_begin(stream);
+}
+
+static void on_ready(evutil_socket_t fd, short what, void *arg);
+
+static void wait_for(dial_attempt *attempt, short what)
+{
+    TF_ASSERT(event_assign(&attempt->ready, attempt->stream->base, attempt->io.fd, what, on_ready, attempt) == 0);
+    (void)event_add(&attempt->ready, NULL);
+}
+
+static void shake(dial_attempt *attempt)
+{
+    tf_tls_result result = tf_tls_handshake(&attempt->io, attempt->ssl);
+    switch (result.outcome) {
+    case TF_TLS_DONE:
+        attempt_won(attempt);
+        return;
+    case TF_TLS_WANT_READ:
+        wait_for(attempt, EV_READ);
+        return;
+    case TF_TLS_WANT_WRITE:
+        wait_for(attempt, EV_WRITE);
+        return;
+    case TF_TLS_ENDED:
+        attempt_failed(attempt, &result);
+        return;
+    }
+    TF_UNREACHABLE();
+}
+
+static void connected(dial_attempt *attempt)
+{
+    const stream_dial *dial = attempt->stream->dial;
+    tf_address local = {.len = 0};
+    int error = 0;
+    socklen_t len = sizeof(error);
+    if (getsockopt(attempt->io.fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0) {
+        error = errno;
+    }
+    note_address(attempt->io.fd, get_local, &local);
+    if (error == 0 && tf_address_eq(&local, &attempt->remote)) {
+        error = ECONNREFUSED; /* nobody listens there, and the port that we were given is the one we dialled */
+    }
+    tf_tls_result result = cannot_connect(error);
+    if (error == 0 &&
+        start_tls(&attempt->io, &attempt->ssl, attempt->stream->tls, dial->pinned ? &dial->pin : NULL) == TF_OK) {
+        shake(attempt);
+        return;
+    }
+    if (error == 0) {
+        result = (tf_tls_result){TF_TLS_ENDED, TF_STREAM_INTERNAL, 0, "cannot start TLS"};
+    }
+    attempt_failed(attempt, &result);
+}
+
+static void on_ready(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd, (void)what;
+    dial_attempt *attempt = arg;
+    tf_stream *stream = attempt->stream;
+    tf_stream_enter(stream);
+    if (attempt->ssl == NULL) {
+        connected(attempt);
+    } else {
+        shake(attempt);
+    }
+    tf_stream_leave(stream);
+}
+
+/* -- dialling ------------------------------------------------------------------------------------------------------ */
+
+static void give_up(dial_attempt *attempt)
+{
+    const tf_tls_result result = {TF_TLS_ENDED, TF_STREAM_TIMEOUT, 0,
+                                  attempt->ssl == NULL ? "no answer in time"
+                                                       : "the TLS handshake was not over in time"};
+    note_failure(attempt->stream, &attempt->remote, &result);
+    stop_attempt(attempt);
+}
+
+/* A place that is free, if need be since the oldest attempt is given up. */
+static dial_attempt *place_for_attempt(stream_dial *dial)
+{
+    dial_attempt *oldest = &dial->attempts[0];
+    for (size_t i = 0; i < TF_STREAM_ATTEMPTS_MAX; i++) {
+        dial_attempt *attempt = &dial->attempts[i];
+        if (attempt->io.fd < 0) {
+            return attempt;
+        }
+        oldest = attempt->number < oldest->number ? attempt : oldest;
+    }
+    give_up(oldest);
+    return oldest;
+}
+
+/* 0: under way. */
+static int start_attempt(tf_stream *stream, const tf_address *address)
+{
+    stream_dial *dial = stream->dial;
     int family = address->u.any.sa_family;
     int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) {
         return errno;
     }
     tune(fd);
-    int error = tf_bind_apply(&stream->dial->bind, fd, family);
+    int error = tf_bind_apply(&dial->bind, fd, family);
     if (error == 0 && connect(fd, &address->u.any, address->len) != 0 && errno != EINPROGRESS) {
         error = errno;
     }
@@ -152,30 +277,50 @@ static int start_connect(tf_stream *stream, const tf_address *address)
         (void)close(fd);
         return error;
     }
-    tf_stream_use_socket(stream, fd);
+    dial_attempt *attempt = place_for_attempt(dial);
+    *attempt = (dial_attempt){.stream = stream, .io = {.fd = fd}, .remote = *address, .number = dial->next};
+    dial->running++;
+    wait_for(attempt, EV_WRITE);
     return 0;
 }
 
-static bool is_ours(int error)
+void tf_stream_dial_stop(tf_stream *stream)
 {
-    return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+    for (size_t i = 0; stream->dial != NULL && i < TF_STREAM_ATTEMPTS_MAX; i++) {
+        stop_attempt(&stream->dial->attempts[i]);
+    }
 }
 
-/* The next address that can be tried at all; each has an equal share of the time that is left. */
+/* RFC 8305: the next address has its turn after a while, or at once when one has failed. All get one, so the while is
+ * shorter when there are many. */
 void tf_stream_dial_next(tf_stream *stream)
 {
     stream_dial *dial = stream->dial;
-    tf_time now = clock_now();
-    while (dial->next < dial->count && now < dial->deadline) {
-        tf_time share = (dial->deadline - now) / (dial->count - dial->next);
-        stream->remote = dial->addresses[dial->next++];
-        int error = start_connect(stream, &stream->remote);
-        if (error == 0) {
-            tf_stream_set_limit(stream, share);
-            tf_stream_arm(stream);
-            return;
+    int error = -1;
+    while (dial->next < dial->count && error != 0) {
+        const tf_address *address = &dial->addresses[dial->next++];
+        error = start_attempt(stream, address);
+        if (error != 0) {
+            const tf_tls_result result = cannot_connect(error);
+            note_failure(stream, address, &result);
         }
-        note_failure(stream, is_ours(error) ? TF_STREAM_INTERNAL : TF_STREAM_UNREACHABLE, error, "cannot connect");
+    }
+    if (dial->next < dial->count) {
+        tf_time now = clock_now();
+        tf_time left = dial->deadline > now ? dial->deadline - now : 0;
+        tf_stream_again_in(stream, tf_time_min(TF_DIAL_STAGGER, left / (dial->count - dial->next + 1)));
+    } else if (dial->running == 0) {
+        tf_stream_finish(stream);
+    }
+}
+
+void tf_stream_dial_late(tf_stream *stream)
+{
+    stream_dial *dial = stream->dial;
+    for (size_t i = 0; i < TF_STREAM_ATTEMPTS_MAX; i++) {
+        if (dial->attempts[i].io.fd >= 0) {
+            give_up(&dial->attempts[i]);
+        }
     }
     if (!dial->failed) {
         tf_stream_set_failure(stream, TF_STREAM_TIMEOUT, 0, "no time to dial");
@@ -183,27 +328,21 @@ void tf_stream_dial_next(tf_stream *stream)
     tf_stream_finish(stream);
 }
 
-void tf_stream_dial_connected(tf_stream *stream)
+static void fill_dial(stream_dial *dial, const tf_stream_target *target)
 {
-    int error = 0;
-    socklen_t len = sizeof(error);
-    if (getsockopt(stream->io.fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0) {
-        error = errno;
+    dial->count = target->count < TF_STREAM_ADDRESSES_MAX ? target->count : TF_STREAM_ADDRESSES_MAX;
+    tf_address_interleave(dial->addresses, target->addresses, dial->count);
+    dial->deadline = tf_time_add(clock_now(), target->limit);
+    if (target->pin != NULL) {
+        dial->pinned = true;
+        dial->pin = *target->pin;
     }
-    note_address(stream->io.fd, get_local, &stream->local);
-    if (error == 0 && tf_address_eq(&stream->local, &stream->remote)) {
-        error = ECONNREFUSED; /* nobody listens there, and the port that we were given is the one we dialled */
+    if (target->bind != NULL) {
+        dial->bind = *target->bind;
     }
-    if (error != 0) {
-        tf_stream_attempt_failed(stream, TF_STREAM_UNREACHABLE, error, "cannot connect");
-        return;
+    for (size_t i = 0; i < TF_STREAM_ATTEMPTS_MAX; i++) {
+        dial->attempts[i].io.fd = -1;
     }
-    if (start_tls(stream, stream->dial->pinned ? &stream->dial->pin : NULL) != TF_OK) {
-        tf_stream_attempt_failed(stream, TF_STREAM_INTERNAL, 0, "cannot start TLS");
-        return;
-    }
-    stream->state = STREAM_SHAKING;
-    tf_stream_shake(stream);
 }
 
 tf_err tf_stream_dial(tf_stream **out, const tf_stream_env *env, const tf_stream_target *target,
@@ -222,18 +361,10 @@ tf_err tf_stream_dial(tf_stream **out, const tf_stream_env *env, const tf_stream
         tf_stream_free(stream);
         return TF_ERR_NOMEM;
     }
+    fill_dial(dial, target);
     stream->dial = dial;
-    dial->count = target->count < TF_STREAM_ADDRESSES_MAX ? target->count : TF_STREAM_ADDRESSES_MAX;
-    memcpy(dial->addresses, target->addresses, dial->count * sizeof(dial->addresses[0]));
-    dial->deadline = tf_time_add(clock_now(), target->limit);
-    if (target->pin != NULL) {
-        dial->pinned = true;
-        dial->pin = *target->pin;
-    }
-    if (target->bind != NULL) {
-        dial->bind = *target->bind;
-    }
     stream->state = STREAM_DIALLING;
+    tf_stream_set_limit(stream, target->limit);
     tf_stream_again(stream);
     *out = stream;
     return TF_OK;
@@ -259,7 +390,7 @@ tf_err tf_stream_accept(tf_stream **out, const tf_stream_env *env, int fd, tf_ti
     tune(fd);
     note_address(fd, get_local, &stream->local);
     note_address(fd, get_remote, &stream->remote);
-    err = start_tls(stream, NULL);
+    err = start_tls(&stream->io, &stream->ssl, stream->tls, NULL);
     if (err != TF_OK) {
         goto out;
     }

@@ -44,21 +44,23 @@ void tf_stream_set_failure(tf_stream *stream, tf_stream_reason reason, int syste
 
 void tf_stream_finish(tf_stream *stream)
 {
+    tf_stream_dial_stop(stream);
     stream->state = STREAM_ENDED;
     tf_stream_arm(stream);
     (void)event_del(&stream->limit);
     tf_stream_again(stream);
 }
 
-/* A socket that is closed with unread input sends a reset, which may overtake what the peer has not read yet: our last
- * bytes, or the alert that says why. */
-static void discard_input(int fd)
+/* A socket that is closed with unread input sends a reset, which may overtake what the peer has not read yet. */
+void tf_stream_close_socket(int fd)
 {
     uint8_t scratch[4096];
     ssize_t got = 1;
+    (void)shutdown(fd, SHUT_WR);
     for (size_t total = 0; total < DISCARD_MAX && got > 0; total += sizeof(scratch)) {
         got = recv(fd, scratch, sizeof(scratch), 0);
     }
+    (void)close(fd);
 }
 
 void tf_stream_drop_socket(tf_stream *stream)
@@ -72,9 +74,7 @@ void tf_stream_drop_socket(tf_stream *stream)
     if (stream->io.fd >= 0) {
         (void)event_del(&stream->readable);
         (void)event_del(&stream->writable);
-        (void)shutdown(stream->io.fd, SHUT_WR);
-        discard_input(stream->io.fd);
-        (void)close(stream->io.fd);
+        tf_stream_close_socket(stream->io.fd);
     }
     stream->io = (tf_tls_io){.fd = -1};
 }

@@ -11,8 +11,8 @@
 #include "paths/tls_io.h"
 
 typedef enum stream_state {
-    STREAM_DIALLING,  /* TCP is being connected, or the next address waits for its turn */
-    STREAM_SHAKING,   /* TLS handshake */
+    STREAM_DIALLING,  /* addresses are tried, up to the end of the first TLS handshake */
+    STREAM_SHAKING,   /* TLS handshake of an accepted socket */
     STREAM_OPEN,      /* bytes flow */
     STREAM_CLOSING,   /* the last bytes and the closing alert go out */
     STREAM_LINGERING, /* the peer's end is awaited */
@@ -25,11 +25,23 @@ typedef struct stream_failure {
     char text[TF_STREAM_TEXT_MAX];
 } stream_failure;
 
+/* One address that is being tried. */
+typedef struct dial_attempt {
+    tf_stream *stream;
+    SSL *ssl;           /* NULL: TCP is not connected yet */
+    tf_tls_io io;       /* io.fd is -1: this place is free */
+    struct event ready; /* whichever readiness it waits for */
+    tf_address remote;
+    size_t number; /* in the order in which they began */
+} dial_attempt;
+
 /* Where a dialler goes, until it has got there. */
 typedef struct stream_dial {
     tf_address addresses[TF_STREAM_ADDRESSES_MAX];
     size_t count;
     size_t next; /* of those not tried yet */
+    dial_attempt attempts[TF_STREAM_ATTEMPTS_MAX];
+    size_t running; /* of those */
     bool pinned;
     tf_node_id pin;
     tf_bind bind;
@@ -53,7 +65,7 @@ struct tf_stream {
     tf_tls_io io; /* io.fd is -1 while there is no socket */
     struct event readable;
     struct event writable;
-    struct event again; /* a turn of the loop later: input that TLS holds, a verdict that is due, the next address */
+    struct event again; /* a turn of the loop later: input that TLS holds, a verdict that is due; the next address */
     struct event limit;
 
     uint8_t *in; /* TF_STREAM_IN, as long as it is open */
@@ -78,6 +90,10 @@ struct tf_stream {
 void tf_stream_arm(tf_stream *stream);
 /* Goes on in the next turn of the loop. */
 void tf_stream_again(tf_stream *stream);
+void tf_stream_again_in(tf_stream *stream, tf_time delay);
+/* Around each handler: what the owner frees meanwhile is released by _leave, and not touched after it. */
+void tf_stream_enter(tf_stream *stream);
+void tf_stream_leave(tf_stream *stream);
 void tf_stream_set_limit(tf_stream *stream, tf_time delay);
 /* The handshake is over. */
 void tf_stream_begin(tf_stream *stream);
@@ -97,16 +113,21 @@ void tf_stream_set_failure(tf_stream *stream, tf_stream_reason reason, int syste
 void tf_stream_finish(tf_stream *stream);
 /* Ends TLS and TCP as politely as is possible without waiting. */
 void tf_stream_drop_socket(tf_stream *stream);
+/* Closes a socket so that our last bytes, or the alert that says why, are not lost to a reset. */
+void tf_stream_close_socket(int fd);
 /* What is to be done in these two states when the socket is ready. */
 void tf_stream_closing_turn(tf_stream *stream);
 void tf_stream_linger_turn(tf_stream *stream);
 
 /* -- stream_dial.c ------------------------------------------------------------------------------------------------- */
 
+/* It is the next address's turn, if there is one. */
 void tf_stream_dial_next(tf_stream *stream);
-void tf_stream_dial_connected(tf_stream *stream);
+/* The time for dial and handshake is over. */
+void tf_stream_dial_late(tf_stream *stream);
+/* Closes the sockets of all attempts; none, also when it does not dial. */
+void tf_stream_dial_stop(tf_stream *stream);
+/* Goes on with the handshake of an accepted socket. */
 void tf_stream_shake(tf_stream *stream);
-/* This attempt is over: the next address, or the end. */
-void tf_stream_attempt_failed(tf_stream *stream, tf_stream_reason reason, int system_error, const char *text);
 
 #endif

@@ -103,6 +103,11 @@ tf_err tf_tls_io_attach(tf_tls_io *io, SSL *ssl)
     return TF_OK;
 }
 
+void tf_tls_io_move(tf_tls_io *io, SSL *ssl)
+{
+    BIO_set_data(SSL_get_rbio(ssl), io);
+}
+
 /* -- outcomes ------------------------------------------------------------------------------------------------------ */
 
 static tf_tls_result ended(tf_stream_reason reason, int system_error, const char *text)

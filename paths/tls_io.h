@@ -17,6 +17,9 @@ typedef struct tf_tls_io {
 /* Makes ssl read and write io->fd. TF_ERR_NOMEM, TF_ERR_CRYPTO. */
 TF_MUST_CHECK tf_err tf_tls_io_attach(tf_tls_io *io, struct ssl_st *ssl);
 
+/* The same for an ssl that was attached before and goes on with another copy of what it had. */
+void tf_tls_io_move(tf_tls_io *io, struct ssl_st *ssl);
+
 typedef enum tf_tls_outcome { TF_TLS_DONE, TF_TLS_WANT_READ, TF_TLS_WANT_WRITE, TF_TLS_ENDED } tf_tls_outcome;
 
 typedef struct tf_tls_result {

@@ -84,6 +84,7 @@
 #define TF_REDUNDANCY_SPAN (5 * TF_SECOND)    /* if it goes on for so long */
 #define TF_DIAL_LIMIT (10 * TF_SECOND)
 #define TF_DIAL_LIMIT_REDUNDANT (1250 * TF_MS) /* plus 4 RTT, while another route lives */
+#define TF_DIAL_STAGGER (250 * TF_MS) /* between the addresses of one dial, RFC 8305 */
 #define TF_BACKOFF_MIN (200 * TF_MS)
 #define TF_BACKOFF_MAX (30 * TF_SECOND)
 #define TF_BACKOFF_MAX_REDUNDANT (1 * TF_SECOND) /* in the first minute while another route lives */

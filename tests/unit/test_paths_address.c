@@ -120,6 +120,31 @@ START_TEST(address_kinds_are_told_apart)
 }
 END_TEST
 
+START_TEST(address_families_take_turns_and_keep_their_order)
+{
+    static const struct {
+        const char *in; /* one letter an address: its family, small IPv4 and large IPv6 */
+        const char *out;
+    } rows[] = {{"", ""},         {"a", "a"},       {"A", "A"},           {"abc", "abc"},       {"ABCabc", "AaBbCc"},
+                {"abA", "aAb"},   {"aAB", "aAB"},   {"AabcdB", "AaBbcd"}, {"aAbBcC", "aAbBcC"}, {"ABCDa", "AaBCD"}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        tf_address in[8];
+        tf_address out[8];
+        char got[9] = "";
+        size_t count = strlen(rows[i].in);
+        for (size_t k = 0; k < count; k++) {
+            const char *host = rows[i].in[k] >= 'a' ? "192.0.2.1" : "2001:db8::1";
+            ck_assert_int_eq(tf_address_parse(&in[k], tf_slice_str(host), (uint16_t)rows[i].in[k]), TF_OK);
+        }
+        tf_address_interleave(out, in, count);
+        for (size_t k = 0; k < count; k++) {
+            got[k] = (char)tf_address_port(&out[k]);
+        }
+        ck_assert_str_eq(got, rows[i].out);
+    }
+}
+END_TEST
+
 START_TEST(bind_text_is_an_address_or_an_interface)
 {
     tf_bind bind;
@@ -164,6 +189,7 @@ int main(void)
                                   address_of_another_family_or_cut_short_is_refused,
                                   address_equality_looks_at_host_scope_and_port,
                                   address_kinds_are_told_apart,
+                                  address_families_take_turns_and_keep_their_order,
                                   bind_text_is_an_address_or_an_interface,
                                   bind_applies_to_sockets_of_its_family,
                                   NULL};
