@@ -19,6 +19,7 @@
 static const char usage_text[] =
     "usage: tf-load sub URI CHANNEL -n N [-c CONNECTIONS] [-f READYFILE] [-l LATENCYFILE] [common options]\n"
     "       tf-load pub URI CHANNEL -n N [-s SIZE] [-r RATE] [-w WINDOW] [common options]\n"
+    "       tf-load idle URI CHANNEL -c CONNECTIONS [-f READYFILE] [common options], until standard input ends\n"
     "  -n, --count N            messages (sub: for each connection)\n"
     "  -c, --connections N      sub: so many, each with a thread of its own\n"
     "  -f, --ready FILE         sub: makes this file when all subscriptions stand\n"
@@ -134,6 +135,16 @@ void tf_load_print_routes(const tf_load_client *client)
                      "\n%s_shed %" PRIu64 "\n",
                      name, r->sent_segments, name, r->received_segments, name, r->first, name, r->lost, name, r->shed);
     }
+}
+
+bool tf_load_touch(const char *path)
+{
+    FILE *file = fopen(path, "w");
+    if (file == NULL || fclose(file) != 0) {
+        (void)fprintf(stderr, "tf-load: %s: %s\n", path, strerror(errno));
+        return false;
+    }
+    return true;
 }
 
 /* -- options ------------------------------------------------------------------------------------------------------- */
@@ -262,19 +273,27 @@ static bool parse(tf_load_options *options, int argc, char **argv)
     return true;
 }
 
+typedef struct load_mode {
+    const char *name;
+    int (*run)(const tf_load_options *options);
+} load_mode;
+
+static const load_mode modes[] = {{"pub", tf_load_pub}, {"sub", tf_load_sub}, {"idle", tf_load_idle}};
+
 int main(int argc, char **argv)
 {
-    tf_load_options options = {.size = 128,
+    tf_load_options options = {.count = argc > 1 && strcmp(argv[1], "idle") == 0,
+                               .size = 128,
                                .connections = 1,
                                .routes = TF_ROUTES_BOTH,
                                .limit = (tf_time)(LIMIT_DEFAULT * (double)TF_SECOND),
                                .settle = (tf_time)(SETTLE_DEFAULT * (double)TF_SECOND)};
-    const char *mode = argc > 1 ? argv[1] : "";
-    bool is_sub = strcmp(mode, "sub") == 0;
-    if ((!is_sub && strcmp(mode, "pub") != 0) || !parse(&options, argc - 1, argv + 1)) {
-        (void)fputs(usage_text, stderr);
-        return TF_LOAD_USAGE;
+    for (size_t i = 0; argc > 1 && i < sizeof(modes) / sizeof(modes[0]); i++) {
+        if (strcmp(argv[1], modes[i].name) == 0 && parse(&options, argc - 1, argv + 1)) {
+            (void)prctl(PR_SET_TIMERSLACK, 1UL); /* the kernel may wake others late by 50 us, the schedule not */
+            return modes[i].run(&options);
+        }
     }
-    (void)prctl(PR_SET_TIMERSLACK, 1UL); /* the kernel may wake others late by 50 us, the schedule not */
-    return is_sub ? tf_load_sub(&options) : tf_load_pub(&options);
+    (void)fputs(usage_text, stderr);
+    return TF_LOAD_USAGE;
 }

@@ -62,6 +62,10 @@ bool tf_load_is_over(const tf_load_client *client);
 /* <route>_sent, _received, _first, _lost, _shed of the session (segments). */
 void tf_load_print_routes(const tf_load_client *client);
 
+/* Makes an empty file. False: it cannot be made (the user was told). */
+bool tf_load_touch(const char *path);
+
+int tf_load_idle(const tf_load_options *options);
 int tf_load_pub(const tf_load_options *options);
 int tf_load_sub(const tf_load_options *options);
 

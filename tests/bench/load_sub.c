@@ -71,23 +71,15 @@ static void activity(load_sub *s, const tf_node_event *event, uint64_t now)
     tf_latency_add(&s->sched, now - stamp.due);
 }
 
-static void touch(load_sub *s)
-{
-    FILE *file = fopen(s->options->ready_file, "w");
-    if (file == NULL || fclose(file) != 0) {
-        (void)fprintf(stderr, "tf-load: %s: %s\n", s->options->ready_file, strerror(errno));
-        s->status = TF_LOAD_INTERNAL;
-    }
-}
-
 static void say_ready(load_sub *s)
 {
     if (s->ready || !s->subscribed || !tf_load_settled(&s->client)) {
         return;
     }
     s->ready = true;
-    if (atomic_fetch_sub(s->waiting, 1) == 1 && s->options->ready_file != NULL) {
-        touch(s);
+    bool last = atomic_fetch_sub(s->waiting, 1) == 1;
+    if (last && s->options->ready_file != NULL && !tf_load_touch(s->options->ready_file)) {
+        s->status = TF_LOAD_INTERNAL;
     }
 }
 
