@@ -361,7 +361,7 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
 
 void tf_acceptor_accepted(tf_node *node, int fd)
 {
-    tf_stream_env env = {.base = node->base, .tls = node->server_ctx, .mem = node->mem};
+    tf_stream_env env = {.base = node->base, .tls = node->server_ctx, .mem = node->mem, .buffers = &node->buffers};
     node->stats.accepted++;
     tf_pending *p = node->pending_count < TF_HANDSHAKES_MAX ? pending_new(node, false) : NULL;
     if (p == NULL) {

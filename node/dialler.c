@@ -344,7 +344,10 @@ static const tf_stream_ops dial_ops = {.opened = dial_opened, .readable = dial_r
 static void resolved(void *ctx, const tf_address *addresses, size_t count, const char *error)
 {
     tf_peer *peer = ctx;
-    tf_stream_env env = {.base = peer->node->base, .tls = peer->node->client_ctx, .mem = peer->node->mem};
+    tf_stream_env env = {.base = peer->node->base,
+                         .tls = peer->node->client_ctx,
+                         .mem = peer->node->mem,
+                         .buffers = &peer->node->buffers};
     tf_stream_target target = {.addresses = addresses,
                                .count = count,
                                .pin = &peer->uri.node,

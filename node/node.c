@@ -187,6 +187,7 @@ tf_err tf_node_new(tf_node **out, const tf_node_config *config)
     }
     tf_map_init(&node->sessions, mem, tf_rand_u64(node->rand));
     tf_map_init(&node->connection_ids, mem, tf_rand_u64(node->rand));
+    tf_stream_buffers_init(&node->buffers, mem);
     tf_err err = tf_node_set_grants(node, config->grants, config->grant_count, config->accept_any);
     if (err == TF_OK) {
         err = make_cores(node);
@@ -232,6 +233,7 @@ void tf_node_free(tf_node *node)
     tf_peer_free_all(node);
     tf_acceptor_free_all(node);
     free_listens(node);
+    tf_stream_buffers_clear(&node->buffers);
     tf_hub_free(node->hub);
     tf_memory_store_free(node->memory);
     tf_dedup_free(node->dedup);

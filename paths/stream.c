@@ -95,10 +95,24 @@ static void report_end(tf_stream *stream)
     stream->ops->ended(stream->ctx, stream, &end);
 }
 
+static void drop_input(tf_stream *stream)
+{
+    tf_stream_buffers_give(stream->buffers, &stream->buffers->in, stream->in);
+    stream->in = NULL;
+    stream->in_from = stream->in_to = 0;
+}
+
+static void drop_output(tf_stream *stream)
+{
+    tf_stream_buffers_give(stream->buffers, &stream->buffers->out, stream->out);
+    stream->out = NULL;
+    stream->out_from = stream->out_to = 0;
+}
+
 static void release(tf_stream *stream)
 {
-    tf_free(stream->mem, stream->in, TF_STREAM_IN);
-    tf_free(stream->mem, stream->out, TF_STREAM_RECORD);
+    drop_input(stream);
+    drop_output(stream);
     tf_free(stream->mem, stream->dial, sizeof(*stream->dial));
     SSL_CTX_free(stream->tls);
     tf_free(stream->mem, stream, sizeof(*stream));
@@ -129,7 +143,7 @@ static void after_write(tf_stream *stream, const tf_tls_result *result)
     stream->write_needs_read = result->outcome == TF_TLS_WANT_READ;
     if (result->outcome == TF_TLS_ENDED) {
         stream->write_failed = true;
-        stream->out_from = stream->out_to = 0;
+        drop_output(stream);
         tf_stream_set_failure(stream, result->reason, result->system_error, result->text);
         tf_stream_again(stream);
     }
@@ -145,6 +159,9 @@ bool tf_stream_flush(tf_stream *stream)
         result = tf_tls_write(&stream->io, stream->ssl, rest, &done);
         stream->out_from += done;
     }
+    if (!tf_stream_has_output(stream)) {
+        drop_output(stream);
+    }
     after_write(stream, &result);
     return !tf_stream_has_output(stream) && !stream->write_failed;
 }
@@ -153,6 +170,19 @@ size_t tf_stream_room(const tf_stream *stream)
 {
     bool free = stream->state == STREAM_OPEN && !stream->write_failed && !tf_stream_has_output(stream);
     return free && stream->turn_written < TF_STREAM_TURN ? TF_STREAM_RECORD : 0;
+}
+
+/* Keeps what the socket did not take: the write is repeated with it (moving buffer). */
+static tf_tls_result keep_output(tf_stream *stream, tf_slice rest, tf_tls_result result)
+{
+    stream->out = tf_stream_buffers_take(stream->buffers, &stream->buffers->out);
+    if (stream->out == NULL) {
+        return (tf_tls_result){TF_TLS_ENDED, TF_STREAM_INTERNAL, ENOMEM, "buffers"};
+    }
+    memcpy(stream->out, rest.data, rest.len);
+    stream->out_from = 0;
+    stream->out_to = rest.len;
+    return result;
 }
 
 void tf_stream_write(tf_stream *stream, tf_slice bytes)
@@ -167,9 +197,7 @@ void tf_stream_write(tf_stream *stream, tf_slice bytes)
     stream->stats.written_bytes += bytes.len;
     stream->stats.written_records++;
     if (done < bytes.len && result.outcome != TF_TLS_ENDED) {
-        memcpy(stream->out, bytes.data + done, bytes.len - done); /* the write is repeated with these (moving buffer) */
-        stream->out_from = 0;
-        stream->out_to = bytes.len - done;
+        result = keep_output(stream, tf_slice_of(bytes.data + done, bytes.len - done), result);
     }
     after_write(stream, &result);
     tf_stream_arm(stream);
@@ -197,6 +225,12 @@ static size_t room_of_input(tf_stream *stream)
 static tf_tls_result fill(tf_stream *stream, size_t *share)
 {
     tf_tls_result result = {.outcome = TF_TLS_DONE};
+    if (stream->in == NULL) {
+        stream->in = tf_stream_buffers_take(stream->buffers, &stream->buffers->in);
+    }
+    if (stream->in == NULL) {
+        return (tf_tls_result){TF_TLS_ENDED, TF_STREAM_INTERNAL, ENOMEM, "buffers"};
+    }
     size_t room = room_of_input(stream);
     while (room > 0 && *share > 0 && result.outcome == TF_TLS_DONE) {
         size_t done = 0;
@@ -214,6 +248,9 @@ static tf_tls_result fill(tf_stream *stream, size_t *share)
 /* The outcome of reading, when the owner has seen all that was read. */
 static void after_read(tf_stream *stream, const tf_tls_result *result)
 {
+    if (stream->in_from == stream->in_to) {
+        drop_input(stream);
+    }
     stream->read_needs_write = result->outcome == TF_TLS_WANT_WRITE;
     if (result->outcome == TF_TLS_ENDED) {
         bool says_more = result->reason != TF_STREAM_RESET && result->reason != TF_STREAM_TRUNCATED;
@@ -254,7 +291,8 @@ static void read_turn(tf_stream *stream)
 
 tf_slice tf_stream_in(const tf_stream *stream)
 {
-    return tf_slice_of(stream->in + stream->in_from, stream->in_to - stream->in_from);
+    return stream->in == NULL ? tf_slice_of(NULL, 0)
+                              : tf_slice_of(stream->in + stream->in_from, stream->in_to - stream->in_from);
 }
 
 void tf_stream_consume(tf_stream *stream, size_t n)
@@ -262,8 +300,9 @@ void tf_stream_consume(tf_stream *stream, size_t n)
     size_t waiting = stream->in_to - stream->in_from;
     TF_ASSERT(n <= waiting);
     stream->in_from += n;
-    if (waiting == TF_STREAM_IN && n > 0 && stream->state == STREAM_OPEN && !stream->busy) {
-        tf_stream_again(stream); /* reading had stopped */
+    bool stopped = waiting == TF_STREAM_IN; /* reading had */
+    if ((stopped || n == waiting) && n > 0 && stream->state == STREAM_OPEN && !stream->busy) {
+        tf_stream_again(stream); /* and there the buffer goes back */
         tf_stream_arm(stream);
     }
 }
@@ -420,6 +459,7 @@ tf_err tf_stream_new(tf_stream **out, const tf_stream_env *env, const tf_stream_
         return TF_ERR_NOMEM;
     }
     stream->mem = env->mem;
+    stream->buffers = env->buffers;
     stream->base = env->base;
     stream->ops = ops;
     stream->ctx = ctx;
@@ -441,13 +481,6 @@ void tf_stream_use_socket(tf_stream *stream, int fd)
 
 void tf_stream_begin(tf_stream *stream)
 {
-    stream->in = tf_alloc(stream->mem, TF_STREAM_IN);
-    stream->out = tf_alloc(stream->mem, TF_STREAM_RECORD);
-    if (stream->in == NULL || stream->out == NULL) {
-        tf_stream_set_failure(stream, TF_STREAM_INTERNAL, ENOMEM, "buffers");
-        tf_stream_finish(stream);
-        return;
-    }
     tf_stream_dial_stop(stream);
     tf_free(stream->mem, stream->dial, sizeof(*stream->dial));
     stream->dial = NULL;

@@ -6,13 +6,15 @@
  * needless is never written.
  *
  * Limits: TF_STREAM_IN bytes of input wait for the owner; TF_STREAM_TURN bytes are read, and written, in one turn of
- * the loop. The buffers come with the finished handshake. Each stream belongs to the thread that runs its event_base.
+ * the loop. While no bytes wait it has no buffers (stream_buffers.h). Each stream belongs to the thread that runs its
+ * event_base.
  *
  * In every callback the owner may free the stream. */
 #ifndef TF_PATHS_STREAM_H
 #define TF_PATHS_STREAM_H
 
 #include "paths/address.h"
+#include "paths/stream_buffers.h"
 #include "proto/limits.h"
 #include "proto/types.h"
 
@@ -68,6 +70,7 @@ typedef struct tf_stream_env {
     struct event_base *base;
     struct ssl_ctx_st *tls; /* tf_identity_ssl_ctx: of a client to dial, of a server to accept */
     const tf_mem *mem;
+    tf_stream_buffers *buffers;
 } tf_stream_env;
 
 typedef struct tf_stream_target {

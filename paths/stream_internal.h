@@ -68,10 +68,11 @@ struct tf_stream {
     struct event again; /* a turn of the loop later: input that TLS holds, a verdict that is due; the next address */
     struct event limit;
 
-    uint8_t *in; /* TF_STREAM_IN, as long as it is open */
+    tf_stream_buffers *buffers;
+    uint8_t *in; /* NULL: nothing waits for the owner */
     size_t in_from;
     size_t in_to;
-    uint8_t *out; /* TF_STREAM_RECORD: the rest of a record that the socket did not take */
+    uint8_t *out; /* the rest of a record that the socket did not take; NULL: none */
     size_t out_from;
     size_t out_to;
     size_t turn_written;

@@ -41,6 +41,7 @@ typedef struct end {
 
 static struct event_base *base;
 static const tf_mem *mem;
+static tf_stream_buffers buffers;
 static tf_identity *identities[2]; /* 0 dials, 1 accepts */
 static SSL_CTX *client_tls;
 static SSL_CTX *server_tls;
@@ -144,7 +145,7 @@ static inline bool allow(void *ctx, const tf_node_id *peer)
 static inline void on_accepted(void *ctx, int fd, const tf_address *peer)
 {
     (void)ctx, (void)peer;
-    const tf_stream_env env = {base, server_tls, mem};
+    const tf_stream_env env = {base, server_tls, mem, &buffers};
     accepted_fd = fd;
     ck_assert_ptr_null(acceptor.stream);
     tf_err err = tf_stream_accept(&acceptor.stream, &env, fd, accept_limit, &ops, &acceptor);
@@ -155,6 +156,7 @@ static inline void on_accepted(void *ctx, int fd, const tf_address *peer)
 static inline void set_up(void)
 {
     mem = tf_test_mem();
+    tf_stream_buffers_init(&buffers, mem);
     base = event_base_new();
     const tf_rand *rand = tf_test_rand(7);
     for (int i = 0; i < 2; i++) {
@@ -183,6 +185,7 @@ static inline void tear_down(void)
     tf_identity_free(identities[0]);
     tf_identity_free(identities[1]);
     event_base_free(base);
+    tf_stream_buffers_clear(&buffers);
     ck_assert_uint_eq(tf_test_heap_shared()->live_blocks, 0);
 }
 
@@ -232,7 +235,7 @@ static inline bool all_arrived(void)
 
 static inline tf_err dial_to(const tf_address *addresses, size_t count, const tf_bind *bind, tf_time limit)
 {
-    const tf_stream_env env = {base, client_tls, mem};
+    const tf_stream_env env = {base, client_tls, mem, &buffers};
     const tf_stream_target target = {.addresses = addresses,
                                      .count = count,
                                      .pin = tf_identity_node_id(identities[1]),

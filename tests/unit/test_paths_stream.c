@@ -70,6 +70,17 @@ static bool acceptor_is_full(void)
     return acceptor.most_waiting == TF_STREAM_IN && tf_stream_room(dialler.stream) == 0;
 }
 
+static bool acceptor_has_some(void)
+{
+    return acceptor.most_waiting > 0 && tf_stream_in(acceptor.stream).len == 100;
+}
+
+static void on_readable_later(void)
+{
+    acceptor.keep = false;
+    on_readable(&acceptor, acceptor.stream);
+}
+
 START_TEST(stream_owner_that_takes_nothing_stops_the_sender)
 {
     set_up();
@@ -84,11 +95,35 @@ START_TEST(stream_owner_that_takes_nothing_stops_the_sender)
     }
     ck_assert_uint_eq(acceptor.readable_calls, calls); /* it is not asked again and again */
     ck_assert_uint_lt(dialler.sent, 32u * 1024u * 1024u);
-    acceptor.keep = false;
     dialler.to_send = 1;
-    on_readable(&acceptor, acceptor.stream);
+    on_readable_later();
     run_until(all_arrived);
     ck_assert(!acceptor.wrong);
+    tear_down();
+}
+END_TEST
+
+START_TEST(stream_without_waiting_bytes_holds_no_buffer)
+{
+    set_up();
+    connect_both();
+    dialler.to_send = 3u * 1024u * 1024u;
+    acceptor.to_send = 3u * 1024u * 1024u;
+    pump(&dialler);
+    pump(&acceptor);
+    run_until(all_arrived);
+    acceptor.keep = true;
+    dialler.to_send = 100;
+    pump(&dialler);
+    run_until(acceptor_has_some);
+    tf_stream_buffers_clear(&buffers);
+    size_t holding = tf_test_heap_shared()->live_bytes;
+    on_readable_later(); /* outside of a callback */
+    (void)event_base_loop(base, EVLOOP_NONBLOCK);
+    tf_stream_buffers_clear(&buffers);
+    size_t none = tf_test_heap_shared()->live_bytes;
+    ck_assert_uint_eq(holding - none, TF_STREAM_IN);
+    ck_assert_uint_lt(none, TF_STREAM_RECORD);
     tear_down();
 }
 END_TEST
@@ -185,18 +220,62 @@ START_TEST(stream_without_memory_ends_or_is_not_made)
 }
 END_TEST
 
+static bool acceptor_waits_full(void)
+{
+    return acceptor.most_waiting == TF_STREAM_IN;
+}
+
+START_TEST(stream_without_memory_for_its_input_ends)
+{
+    set_up();
+    connect_both();
+    dialler.to_send = 1;
+    pump(&dialler);
+    tf_stream_buffers_clear(&buffers);
+    tf_test_heap_fail_at(tf_test_heap_shared(), 0, true);
+    run_until(acceptor_ended);
+    tf_test_heap_fail_never(tf_test_heap_shared());
+    ck_assert_int_eq(acceptor.end.reason, TF_STREAM_INTERNAL);
+    ck_assert_int_eq(acceptor.end.system_error, ENOMEM);
+    tear_down();
+}
+END_TEST
+
+START_TEST(stream_without_memory_for_the_rest_of_a_record_ends)
+{
+    set_up();
+    connect_both();
+    acceptor.keep = true;
+    dialler.to_send = TF_STREAM_IN;
+    pump(&dialler);
+    run_until(acceptor_waits_full); /* from now on it reads no more */
+    tf_stream_buffers_clear(&buffers);
+    tf_test_heap_fail_at(tf_test_heap_shared(), 0, true);
+    dialler.to_send = 64u * 1024u * 1024u;
+    pump(&dialler);
+    run_until(dialler_ended);
+    tf_test_heap_fail_never(tf_test_heap_shared());
+    ck_assert_int_eq(dialler.end.reason, TF_STREAM_INTERNAL);
+    ck_assert_int_eq(dialler.end.system_error, ENOMEM);
+    tear_down();
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {stream_dial_opens_with_the_proved_keys,
                                   stream_bytes_arrive_in_both_directions,
                                   stream_small_writes_come_in_few_turns,
                                   stream_bytes_right_behind_the_handshake_arrive,
+                                  stream_without_waiting_bytes_holds_no_buffer,
                                   stream_owner_that_takes_nothing_stops_the_sender,
                                   stream_close_delivers_the_last_bytes,
                                   stream_free_is_a_clean_close_for_the_peer,
                                   stream_may_be_freed_in_every_callback,
                                   stream_may_be_freed_at_every_step,
                                   stream_without_memory_ends_or_is_not_made,
+                                  stream_without_memory_for_its_input_ends,
+                                  stream_without_memory_for_the_rest_of_a_record_ends,
                                   NULL};
     return tf_test_run("paths/stream", tests);
 }

@@ -126,7 +126,7 @@ static const tf_stream_ops other_ops = {.ended = other_ended};
 static void other_accepted(void *ctx, int fd, const tf_address *peer)
 {
     (void)ctx, (void)peer;
-    const tf_stream_env env = {base, other_tls, mem};
+    const tf_stream_env env = {base, other_tls, mem, &buffers};
     release_end(&other_end);
     ck_assert_int_eq(tf_stream_accept(&other_end.stream, &env, fd, LIMIT, &other_ops, &other_end), TF_OK);
 }

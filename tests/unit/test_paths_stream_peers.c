@@ -22,7 +22,7 @@ END_TEST
 START_TEST(stream_wrong_pin_ends_with_auth)
 {
     set_up();
-    const tf_stream_env env = {base, client_tls, mem};
+    const tf_stream_env env = {base, client_tls, mem, &buffers};
     const tf_stream_target target = {.addresses = tf_listener_local(listener),
                                      .count = 1,
                                      .pin = tf_identity_node_id(identities[0]),
