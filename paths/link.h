@@ -155,6 +155,11 @@ tf_verdict tf_link_verdict(const tf_link *link, tf_route route);
 tf_time tf_link_srtt(const tf_link *link, tf_route route);
 /* Asks the peer by every route that can be asked, now: whoever lives answers within a round trip. */
 void tf_link_probe(tf_link *link, tf_time now);
+/* Probes of a route are numbered from 0: the number of the next one, so that those below it have gone out. */
+uint64_t tf_link_next_probe(const tf_link *link, tf_route route);
+/* The round trip of one of the last few (8) probes: from the pull that brought it to the answer, which nothing delays.
+ * False: there is no answer, or it is too long ago. */
+bool tf_link_probe_rtt(const tf_link *link, tf_route route, uint64_t probe, tf_time *rtt);
 /* When authenticated bytes last came, by any route; 0: never. */
 tf_time tf_link_heard(const tf_link *link);
 /* The highest packet number of a generation that the peer has acked. False: none yet, or the generation is gone. */
@@ -196,6 +201,8 @@ typedef struct tf_route_stats {
     uint64_t probes;
     uint64_t downs;
     uint64_t late[TF_LATE_BUCKETS]; /* second copies that came here, by lateness; of the last TF_LINK_RECENT segments */
+    uint64_t told_first;   /* of our copies, as the peer says: those that came first, */
+    uint64_t told_repeats; /* and those that came second */
 } tf_route_stats;
 
 typedef struct tf_link_stats {

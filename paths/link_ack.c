@@ -139,6 +139,21 @@ tf_err tf_link_ack_judge(const tf_link *link, const tf_link_ack *ack)
     return TF_OK;
 }
 
+/* Counts of one generation only grow; what comes late tells nothing. */
+static void note_told(tf_link_told *told, const tf_route_count *count)
+{
+    if (count->generation > told->generation) {
+        told->before_first += told->first;
+        told->before_repeats += told->repeats;
+        *told = (tf_link_told){
+            .generation = count->generation, .before_first = told->before_first, .before_repeats = told->before_repeats};
+    }
+    if (count->generation == told->generation && count->first >= told->first && count->repeats >= told->repeats) {
+        told->first = count->first;
+        told->repeats = count->repeats;
+    }
+}
+
 void tf_link_ack_apply(tf_link *link, tf_time now, const tf_link_ack *ack)
 {
     bool any = ack->floor > link->ring.floor && tf_link_ring_ack_below(&link->ring, ack->floor);
@@ -149,6 +164,7 @@ void tf_link_ack_apply(tf_link *link, tf_time now, const tf_link_ack *ack)
         }
     }
     for (size_t i = 0; i < ack->route_count; i++) {
+        note_told(&link->told[ack->routes[i].route], &ack->routes[i]);
         if (ack->routes[i].route == TF_ROUTE_STREAM) {
             tf_link_stream_counted(link, now, &ack->routes[i]);
         }

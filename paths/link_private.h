@@ -25,6 +25,15 @@ typedef struct tf_link_owed {
     uint8_t packets; /* by index of a generation: a packet ack is owed */
 } tf_link_owed;
 
+/* What became of our copies by a route, as the peer says: in the newest generation it told of, and in those before. */
+typedef struct tf_link_told {
+    uint64_t generation;
+    uint64_t first;
+    uint64_t repeats;
+    uint64_t before_first;
+    uint64_t before_repeats;
+} tf_link_told;
+
 typedef struct tf_link_stream {
     bool up;
     uint64_t generation;
@@ -120,6 +129,7 @@ struct tf_link {
     tf_link_route routes[TF_ROUTE_COUNT];
     tf_route_stats stats[TF_ROUTE_COUNT];
     tf_link_owed owed[TF_ROUTE_COUNT];
+    tf_link_told told[TF_ROUTE_COUNT];
     uint64_t responses[TF_LINK_RESPONSES];
     size_t response_count;
     tf_link_stream stream;

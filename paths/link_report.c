@@ -79,6 +79,22 @@ void tf_link_probe(tf_link *link, tf_time now)
     }
 }
 
+uint64_t tf_link_next_probe(const tf_link *link, tf_route route)
+{
+    return link->routes[route].probes;
+}
+
+bool tf_link_probe_rtt(const tf_link *link, tf_route route, uint64_t probe, tf_time *rtt)
+{
+    const tf_link_route *r = &link->routes[route];
+    if (probe >= r->probes || r->probes - probe > TF_LINK_PROBE_TIMES ||
+        r->probe_rtts[probe % TF_LINK_PROBE_TIMES] == TF_NEVER) {
+        return false;
+    }
+    *rtt = r->probe_rtts[probe % TF_LINK_PROBE_TIMES];
+    return true;
+}
+
 tf_time tf_link_heard(const tf_link *link)
 {
     tf_time heard = 0;
@@ -140,6 +156,8 @@ void tf_link_get_stats(const tf_link *link, tf_link_stats *out)
         stats->downs = route->downs;
         fill_measured(&route->rtt, stats);
         fill_received(&link->recv.routes[i], stats);
+        stats->told_first = link->told[i].first + link->told[i].before_first;
+        stats->told_repeats = link->told[i].repeats + link->told[i].before_repeats;
     }
     tf_route_stats *datagram = &out->routes[TF_ROUTE_DATAGRAM];
     datagram->loss_ppm = link->datagram.loss * 1000000 / TF_LINK_LOSS_ALL;

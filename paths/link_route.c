@@ -97,6 +97,7 @@ uint64_t tf_link_route_take_probe(tf_link_route *route, tf_time now)
     uint64_t probe = route->probes++;
     route->probe_wanted = false;
     route->probe_times[probe % TF_LINK_PROBE_TIMES] = now;
+    route->probe_rtts[probe % TF_LINK_PROBE_TIMES] = TF_NEVER;
     return route->token + probe;
 }
 
@@ -123,7 +124,10 @@ bool tf_link_route_pong(tf_link_route *route, tf_time now, uint64_t token)
         return false;
     }
     if (route->probes - probe <= TF_LINK_PROBE_TIMES) {
-        measure(route, now, route->probe_times[probe % TF_LINK_PROBE_TIMES]);
+        tf_time sent_at = route->probe_times[probe % TF_LINK_PROBE_TIMES];
+        tf_time *rtt = &route->probe_rtts[probe % TF_LINK_PROBE_TIMES];
+        *rtt = tf_time_min(*rtt, now - sent_at);
+        measure(route, now, sent_at);
     }
     return true;
 }

@@ -10,7 +10,7 @@
 #include "paths/link_rtt.h"
 
 #define TF_LINK_PONGS 4u       /* answers that wait to be sent; an older one is displaced */
-#define TF_LINK_PROBE_TIMES 4u /* probes of which the time is known when the answer comes */
+#define TF_LINK_PROBE_TIMES 8u /* probes of which the time is known when the answer comes, and the answer later */
 
 typedef struct tf_link_route {
     tf_verdict verdict;
@@ -33,6 +33,7 @@ typedef struct tf_link_route {
     uint64_t token;      /* of the first probe; each has the next */
     uint64_t probes;
     tf_time probe_times[TF_LINK_PROBE_TIMES];
+    tf_time probe_rtts[TF_LINK_PROBE_TIMES]; /* TF_NEVER: not answered */
     tf_time clean_at; /* when an answer last told a round trip that no hole has stretched */
     bool stretched;   /* the round trip known is one that a hole may have stretched */
     /* probes of the peer */

@@ -243,6 +243,71 @@ START_TEST(link_asked_for_probe_goes_by_every_route)
 }
 END_TEST
 
+START_TEST(link_each_probe_has_its_own_round_trip)
+{
+    link_peer p;
+    tf_time rtt = 0;
+    link_peer_defaults(&p);
+    link_peer_new(&p);
+    link_peer_up(&p, 1);
+    uint64_t first = tf_link_next_probe(p.link, TF_ROUTE_STREAM);
+    uint64_t tokens[10];
+    for (size_t i = 0; i < 10; i++) {
+        ck_assert_uint_eq(tf_link_next_probe(p.link, TF_ROUTE_STREAM), first + i);
+        ck_assert(!tf_link_probe_rtt(p.link, TF_ROUTE_STREAM, first + i, &rtt));
+        tf_link_probe(p.link, p.now);
+        (void)link_peer_pull_stream(&p);
+        tokens[i] = link_peer_get(&p, TF_FRAME_PING)->u.token;
+        ck_assert(!tf_link_probe_rtt(p.link, TF_ROUTE_STREAM, first + i, &rtt));
+        p.now += TF_MS;
+    }
+    static const size_t answered[] = {9, 2, 9, 0}; /* in any order; a second answer and one that is too late tell nothing */
+    for (size_t i = 0; i < sizeof(answered) / sizeof(answered[0]); i++) {
+        p.now += 100 * TF_MS;
+        ck_assert_int_eq(link_peer_send_one(&p, link_peer_token(TF_FRAME_PONG, tokens[answered[i]])), TF_OK);
+    }
+    ck_assert(tf_link_probe_rtt(p.link, TF_ROUTE_STREAM, first + 9, &rtt));
+    ck_assert_uint_eq(rtt, 101 * TF_MS);
+    ck_assert(tf_link_probe_rtt(p.link, TF_ROUTE_STREAM, first + 2, &rtt));
+    ck_assert_uint_eq(rtt, 208 * TF_MS);
+    ck_assert(!tf_link_probe_rtt(p.link, TF_ROUTE_STREAM, first, &rtt));
+    ck_assert(!tf_link_probe_rtt(p.link, TF_ROUTE_STREAM, first + 5, &rtt));
+    ck_assert(!tf_link_probe_rtt(p.link, TF_ROUTE_DATAGRAM, first + 9, &rtt));
+    link_peer_free(&p);
+}
+END_TEST
+
+static void tell(link_peer *p, uint8_t route, uint64_t generation, uint64_t first, uint64_t repeats)
+{
+    tf_frame ack = link_peer_ack(0);
+    ack.u.link_ack.route_count = 1;
+    ack.u.link_ack.routes[0] =
+        (tf_route_count){.route = route, .generation = generation, .first = first, .repeats = repeats};
+    ck_assert_int_eq(link_peer_send_one(p, ack), TF_OK);
+}
+
+START_TEST(link_tells_which_of_its_copies_won_at_the_peer)
+{
+    link_peer p;
+    tf_link_stats stats;
+    link_peer_defaults(&p);
+    link_peer_new(&p);
+    link_peer_up(&p, 1);
+    tell(&p, TF_ROUTE_STREAM, 1, 10, 2);
+    tell(&p, TF_ROUTE_DATAGRAM, 1, 2, 10);
+    tell(&p, TF_ROUTE_STREAM, 1, 9, 1); /* an older one */
+    tell(&p, TF_ROUTE_STREAM, 3, 5, 1); /* they begin anew with the generation */
+    tell(&p, TF_ROUTE_STREAM, 1, 99, 99);
+    tell(&p, TF_ROUTE_STREAM, 3, 6, 2);
+    tf_link_get_stats(p.link, &stats);
+    ck_assert_uint_eq(stats.routes[TF_ROUTE_STREAM].told_first, 16);
+    ck_assert_uint_eq(stats.routes[TF_ROUTE_STREAM].told_repeats, 4);
+    ck_assert_uint_eq(stats.routes[TF_ROUTE_DATAGRAM].told_first, 2);
+    ck_assert_uint_eq(stats.routes[TF_ROUTE_DATAGRAM].told_repeats, 10);
+    link_peer_free(&p);
+}
+END_TEST
+
 START_TEST(link_silent_peer_is_down_after_its_idle_limit)
 {
     link_peer p;
@@ -297,6 +362,8 @@ int main(void)
         link_keys_are_retired_when_both_directions_work,
         link_unanswered_probes_take_a_route_down,
         link_asked_for_probe_goes_by_every_route,
+        link_each_probe_has_its_own_round_trip,
+        link_tells_which_of_its_copies_won_at_the_peer,
         link_silent_peer_is_down_after_its_idle_limit,
         link_stalls_when_the_peer_counts_nothing,
         NULL,
