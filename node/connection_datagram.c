@@ -43,6 +43,7 @@ void tf_connection_decide_candidate(tf_connection *c, bool takes_it)
     TF_LOG(c->node->config.log, TF_LOG_INFO, takes_it ? "address_moved" : "address_kept", &who,
            tf_log_address("from", &c->to), tf_log_address("to", &c->candidate));
     if (takes_it) {
+        c->moves++;
         c->to = c->candidate;
         c->from = c->candidate_from;
         c->socket = c->candidate_socket;

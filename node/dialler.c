@@ -271,6 +271,7 @@ static void welcomed(tf_peer *peer, const tf_agreed *agreed)
     peer->dial = NULL;
     peer->state = PEER_WAITING;
     peer->refusals = 0;
+    peer->handshakes++;
     err = tf_connection_adopt(peer->connection, &stream, agreed);
     if (err == TF_OK && (agreed->routes & TF_ROUTES_DATAGRAM) != 0) {
         find_datagram(peer, agreed);
@@ -373,6 +374,7 @@ static void start_dial(tf_peer *peer)
     }
     tf_resolve_config config = {.base = peer->node->base, .mem = peer->node->mem};
     tf_address literal;
+    peer->dials++;
     if (tf_endpoint_literal(&peer->uri.stream, &literal) == TF_OK) {
         resolved(peer, &literal, 1, NULL);
         return;
@@ -439,6 +441,7 @@ void tf_peer_session_over(tf_peer *peer, uint64_t code, const char *why)
     if (peer->connected) {
         tf_peer_push_failure(peer, TF_EVENT_DISCONNECTED, TF_ERR_CLOSED, why);
     }
+    tf_peer_keep_stats(peer);
     peer->connection = NULL;
     peer->lost_at = tf_edge_now();
     if (final) {

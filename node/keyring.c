@@ -1,5 +1,26 @@
 #include "node/keyring.h"
 
+static void add_counts(tf_keys_stats *sum, const tf_keys *keys)
+{
+    tf_keys_stats stats;
+    tf_keys_stats_get(keys, &stats);
+    sum->sealed += stats.sealed;
+    sum->opened += stats.opened;
+    sum->malformed += stats.malformed;
+    sum->replayed += stats.replayed;
+    sum->misphased += stats.misphased;
+    sum->forged += stats.forged;
+}
+
+static void drop(tf_keyring *ring, struct tf_keyring_entry *entry)
+{
+    if (entry->keys != NULL) {
+        add_counts(&ring->gone, entry->keys);
+        tf_keys_free(entry->keys);
+    }
+    *entry = (struct tf_keyring_entry){0};
+}
+
 static struct tf_keyring_entry *oldest(tf_keyring *ring)
 {
     struct tf_keyring_entry *found = &ring->entries[0];
@@ -19,7 +40,7 @@ void tf_keyring_add(tf_keyring *ring, tf_keys *keys, uint64_t generation, uint64
 {
     struct tf_keyring_entry *entry = oldest(ring);
     *pushed_out = entry->keys == NULL ? 0 : entry->connection_id;
-    tf_keys_free(entry->keys);
+    drop(ring, entry);
     *entry = (struct tf_keyring_entry){keys, generation, connection_id};
 }
 
@@ -60,12 +81,21 @@ uint64_t tf_keyring_erase(tf_keyring *ring, uint64_t generation)
         struct tf_keyring_entry *entry = &ring->entries[i];
         if (entry->keys != NULL && entry->generation == generation) {
             uint64_t connection_id = entry->connection_id;
-            tf_keys_free(entry->keys);
-            *entry = (struct tf_keyring_entry){0};
+            drop(ring, entry);
             return connection_id;
         }
     }
     return 0;
+}
+
+void tf_keyring_get_stats(const tf_keyring *ring, tf_keys_stats *out)
+{
+    *out = ring->gone;
+    for (size_t i = 0; i < TF_KEYRING_MAX; i++) {
+        if (ring->entries[i].keys != NULL) {
+            add_counts(out, ring->entries[i].keys);
+        }
+    }
 }
 
 tf_time tf_keyring_deadline(const tf_keyring *ring)

@@ -14,6 +14,7 @@ typedef struct tf_keyring {
         uint64_t generation;
         uint64_t connection_id; /* ours, in packets to us */
     } entries[TF_KEYRING_MAX];
+    tf_keys_stats gone; /* counts of those that were erased */
 } tf_keyring;
 
 /* Takes the keys. *pushed_out: the connection id of a generation that had to make room, 0 if none. */
@@ -25,6 +26,8 @@ const struct tf_keyring_entry *tf_keyring_find(const tf_keyring *ring, uint64_t 
 uint64_t tf_keyring_newest(const tf_keyring *ring);
 /* Erases one generation; its connection id, 0 when it was not there. */
 uint64_t tf_keyring_erase(tf_keyring *ring, uint64_t generation);
+/* The counts of all keys, those that were erased included; phases and times are 0. */
+void tf_keyring_get_stats(const tf_keyring *ring, tf_keys_stats *out);
 tf_time tf_keyring_deadline(const tf_keyring *ring);
 void tf_keyring_tick(tf_keyring *ring, tf_time now, tf_time grace);
 

@@ -151,6 +151,7 @@ struct tf_connection {
     tf_address candidate; /* where an authenticated packet came from, while that address is challenged; else not set */
     tf_address candidate_from;
     tf_datagram *candidate_socket;
+    uint64_t moves; /* how often the address changed */
     size_t candidate_credit; /* bytes that may still go there: 3 times what came from it */
     struct event *timer;
     tf_time lost_since; /* no route carries; TF_NEVER: one does */

@@ -242,15 +242,6 @@ size_t tf_peer_unacked(const tf_peer *peer)
     return stats.queued_items;
 }
 
-bool tf_peer_stats(const tf_peer *peer, tf_link_stats *out)
-{
-    if (peer->connection == NULL) {
-        return false;
-    }
-    tf_link_get_stats(peer->connection->link, out);
-    return true;
-}
-
 const tf_node_id *tf_peer_id(const tf_peer *peer)
 {
     return &peer->uri.node;

@@ -55,6 +55,9 @@ struct tf_peer {
     tf_time lost_at; /* the stream, while the session lives */
     unsigned refusals;
     bool connected; /* once */
+    uint64_t dials;
+    uint64_t handshakes;
+    tf_peer_stats past; /* of the sessions that are over */
     char why[TF_STREAM_TEXT_MAX]; /* the last failure of a dial */
     tf_peer_event_record events[PEER_EVENTS_MAX];
     size_t event_first;
@@ -64,6 +67,9 @@ struct tf_peer {
 
 void tf_peer_push_event(tf_peer *peer, const tf_peer_event_record *event);
 void tf_peer_push_failure(tf_peer *peer, tf_node_event_type type, tf_err err, const char *text);
+
+/* Its session ends: what it did is added to what those before did. */
+void tf_peer_keep_stats(tf_peer *peer);
 
 /* Both timers of the redialling. NOMEM. */
 TF_MUST_CHECK tf_err tf_dialler_start(tf_peer *peer);

@@ -20,6 +20,7 @@
 #include "handshake/identity.h"
 #include "node/log.h"
 #include "node/uri.h"
+#include "paths/address.h"
 #include "paths/link.h"
 #include "proto/types.h"
 
@@ -160,8 +161,71 @@ void tf_node_drain(tf_node *node);
 /* True once every accepted send was acked and every connection's ring is empty. */
 bool tf_node_is_drained(const tf_node *node);
 
-/* What the routes of the current session did, sums over its generations. False: no session now. */
-bool tf_peer_stats(const tf_peer *peer, tf_link_stats *out);
+typedef struct tf_peer_route {
+    bool agreed;          /* part of the session */
+    bool carries;         /* may carry messages, in one direction at least */
+    tf_route_stats stats; /* counters: over all sessions; verdict, round trip and the like: of the session now, or the last */
+    char local[TF_ADDRESS_TEXT_MAX]; /* "-" or "": not known */
+    char remote[TF_ADDRESS_TEXT_MAX];
+} tf_peer_route;
+
+/* What was done with a peer, over all sessions with it (P10). */
+typedef struct tf_peer_stats {
+    tf_time now;    /* on the clock of all times here */
+    bool connected; /* there is a session now */
+    tf_peer_route routes[TF_ROUTE_COUNT];
+    uint64_t dials;      /* tries to reach it */
+    uint64_t handshakes; /* of these, those that made or resumed a session */
+    uint64_t sessions;
+    uint64_t resumes;
+    uint64_t moves; /* of the peer's datagram address */
+    uint64_t messages_sent; /* of the protocol */
+    uint64_t messages_received;
+    uint64_t ring_segments; /* sent and not acked, now */
+    uint64_t ring_bytes;
+    /* datagram keys, and packets under them */
+    bool has_keys;       /* else the next three are of the last ones */
+    tf_time keys_since;  /* the handshake that they come from */
+    uint64_t phase;      /* how often they were moved on since */
+    tf_time phase_since;
+    uint64_t packets_sealed;
+    uint64_t packets_opened;
+    uint64_t packets_forged; /* did not open */
+    uint64_t packets_replayed;
+    uint64_t packets_malformed; /* too short, or of a key phase that cannot be */
+    /* its channels, as their client */
+    uint64_t sends; /* resends included */
+    uint64_t resends;
+    uint64_t acks;
+    uint64_t duplicates; /* acks of what was stored already */
+    uint64_t refusals;   /* those that were retried included */
+    uint64_t activities;
+    uint64_t repeats; /* activities that had been handed out already */
+    uint64_t gaps;
+} tf_peer_stats;
+
+void tf_peer_get_stats(const tf_peer *peer, tf_peer_stats *out);
+
+/* One question by every route. */
+typedef struct tf_ping {
+    uint64_t session;
+    uint64_t probes[TF_ROUTE_COUNT];
+} tf_ping;
+
+/* Asks the peer by every route at the same moment: whoever is there answers each at once. It needs no right, and leaves
+ * no trace. False: there is no session. */
+bool tf_peer_ping(tf_peer *peer, tf_ping *out);
+
+typedef enum tf_ping_state {
+    TF_PING_WAITING, /* the route does not take it now */
+    TF_PING_SENT,
+    TF_PING_ANSWERED, /* rtt: the round trip, without any delay of acks */
+    TF_PING_LOST      /* with its session */
+} tf_ping_state;
+
+/* What became of a question on one route. The last few (8, and the link asks for itself, too) are remembered. */
+tf_ping_state tf_peer_pinged(const tf_peer *peer, const tf_ping *ping, tf_route route, tf_time *rtt);
+
 const tf_node_id *tf_peer_id(const tf_peer *peer);
 tf_slice tf_remote_name(const tf_remote *channel);
 

@@ -108,24 +108,23 @@ typedef struct tf_cli {
     tf_node *node;
     tf_peer *peer;
     tf_remote *channel;
-    struct event *signals[2];
+    tf_time started;
+    struct event *signals[3];
     bool interrupted;
-    tf_link_stats routes_stats; /* the last ones seen */
-    bool has_routes_stats;
 } tf_cli;
 
-/* The options that pub and sub have in common: true when index (of name) was one of them; *ok: its value was good. */
+/* The options that clients have in common: true when index (of name) was one of them; *ok: its value was good. */
 bool tf_cli_common_option(tf_cli *cli, const tf_options *o, const tf_option *option, bool *ok);
 #define TF_CLI_COMMON_OPTIONS                                                                                          \
     {'i', "identity", "FILE", "identity (default: $XDG_CONFIG_HOME/twofold/key, made on first use)"},                  \
     {0, "routes", "ROUTES", "stream, datagram or both: which routes carry messages (default: both)"},                  \
     {0, "connect-timeout", "DURATION", "how long the first connection is tried (default: 10s)"},                       \
     {0, "json", NULL, "one JSON object per line on stdout, field v = 1"},                                              \
-    {0, "stats", NULL, "at the end, what each route carried, on stderr"},                                              \
     {'v', "verbose", NULL, "say on stderr what happens to the connection"}
+#define TF_CLI_STATS_OPTION {0, "stats", NULL, "at the end, and at SIGUSR1, what each route did, on stderr"}
 
-/* Parses the URI operand, loads the identity, starts to connect and opens the channel. TF_EXIT_OK, or the code to exit
- * with (the user was told). */
+/* Parses the URI operand, loads the identity, starts to connect and opens the channel (NULL: none). TF_EXIT_OK, or the
+ * code to exit with (the user was told). */
 int tf_cli_start(tf_cli *cli, const char *uri, const char *channel);
 /* A connection event that ends a client: the code to exit with (the user was told); -1: it does not end. */
 int tf_cli_event(tf_cli *cli, const tf_node_event *event);

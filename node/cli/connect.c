@@ -1,4 +1,4 @@
-/* The client that pub and sub are made of: identity, node, peer, channel, signals. */
+/* The client that pub, sub and ping are made of: identity, node, peer, channel, signals. */
 #include <inttypes.h>
 #include <signal.h>
 #include <unistd.h>
@@ -7,6 +7,7 @@
 
 #include "handshake/node_id.h"
 #include "node/cli/cli.h"
+#include "node/cli/stats.h"
 #include "node/edge_mem.h"
 
 static bool routes_value(tf_cli *cli, const tf_options *o)
@@ -45,13 +46,33 @@ bool tf_cli_common_option(tf_cli *cli, const tf_options *o, const tf_option *opt
     return true;
 }
 
+/* What was done so far, on stderr: with --json one object on one line. */
+static void print_stats(const tf_cli *cli)
+{
+    tf_peer_stats stats;
+    char text[TF_TIME_TEXT_MAX];
+    tf_peer_get_stats(cli->peer, &stats);
+    tf_time span = stats.now - cli->started;
+    if (cli->json) {
+        (void)fprintf(stderr, "{\"v\":1,\"type\":\"stats\",\"command\":\"%s\",\"span_us\":%" PRIu64, cli->command, span);
+        tf_stats_print_json(&stats, stderr);
+        (void)fputs("}\n", stderr);
+    } else {
+        (void)fprintf(stderr, "twofold %s, after %s\n", cli->command, tf_time_text(span, text));
+        tf_stats_print(&stats, stderr);
+    }
+}
+
 static void on_signal(evutil_socket_t number, short what, void *ctx)
 {
-    (void)number;
     (void)what;
     tf_cli *cli = ctx;
-    cli->interrupted = true;
-    tf_node_wake(cli->node);
+    if (number != SIGUSR1) {
+        cli->interrupted = true;
+        tf_node_wake(cli->node);
+    } else if (cli->peer != NULL) {
+        print_stats(cli);
+    }
 }
 
 static int load_identity(tf_cli *cli)
@@ -89,8 +110,8 @@ static tf_err make_node(tf_cli *cli)
         err = tf_node_new(&cli->node, &config);
     }
     if (err == TF_OK) {
-        static const int numbers[2] = {SIGINT, SIGTERM};
-        for (int i = 0; i < 2; i++) {
+        static const int numbers[] = {SIGINT, SIGTERM, SIGUSR1};
+        for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
             cli->signals[i] = evsignal_new(tf_node_loop(cli->node), numbers[i], on_signal, cli);
             if (cli->signals[i] == NULL || event_add(cli->signals[i], NULL) != 0) {
                 return TF_ERR_NOMEM;
@@ -114,6 +135,7 @@ int tf_cli_start(tf_cli *cli, const char *uri, const char *channel)
                                   .connect_timeout = cli->connect_timeout,
                                   .max_in_flight = cli->max_in_flight,
                                   .retry_limit = cli->retry_limit};
+    cli->started = tf_edge_now();
     tf_err err = make_node(cli);
     if (err == TF_OK) {
         err = tf_node_connect(cli->node, &cli->uri, &options, &cli->peer);
@@ -125,7 +147,7 @@ int tf_cli_start(tf_cli *cli, const char *uri, const char *channel)
             return TF_EXIT_USAGE;
         }
     }
-    if (err == TF_OK) {
+    if (err == TF_OK && channel != NULL) {
         err = tf_remote_open(cli->peer, tf_slice_str(channel), &cli->channel);
         if (err == TF_ERR_USAGE) {
             return tf_usage(cli->command,
@@ -140,24 +162,32 @@ int tf_cli_start(tf_cli *cli, const char *uri, const char *channel)
     return TF_EXIT_OK;
 }
 
+/* What went wrong, without the address with which it may begin: that is told already. */
+static tf_slice without_address(tf_slice text, const char *where)
+{
+    size_t len = strlen(where);
+    bool repeated = text.len > len + 2 && memcmp(text.data, where, len) == 0 && memcmp(text.data + len, ": ", 2) == 0;
+    return repeated ? tf_slice_of(text.data + len + 2, text.len - len - 2) : text;
+}
+
 static int connect_failed(const tf_cli *cli, const tf_node_event *event)
 {
     char id[TF_NODE_ID_TEXT_LEN + 1];
     char where[TF_ENDPOINT_TEXT_MAX];
     (void)tf_endpoint_format(&cli->uri.stream, where);
+    tf_slice text = without_address(event->text, where);
     if (event->err != TF_ERR_PEER_REFUSED) {
-        tf_complain(cli->command, "cannot reach %s: %.*s", where, (int)event->text.len, (const char *)event->text.data);
+        tf_complain(cli->command, "cannot reach %s: %.*s", where, (int)text.len, (const char *)text.data);
         return TF_EXIT_UNREACHABLE;
     }
     tf_node_id_format(tf_identity_node_id(cli->identity), id);
     tf_complain(cli->command, "refused by %s: %.*s. Is it the node that the URI names, and does it allow our key %s?",
-                where, (int)event->text.len, (const char *)event->text.data, id);
+                where, (int)text.len, (const char *)text.data, id);
     return TF_EXIT_REFUSED;
 }
 
 int tf_cli_event(tf_cli *cli, const tf_node_event *event)
 {
-    cli->has_routes_stats = tf_peer_stats(cli->peer, &cli->routes_stats) || cli->has_routes_stats;
     if (event->type == TF_EVENT_CONNECT_FAILED) {
         return connect_failed(cli, event);
     }
@@ -172,30 +202,12 @@ int tf_cli_event(tf_cli *cli, const tf_node_event *event)
     return -1;
 }
 
-static void print_stats(tf_cli *cli)
-{
-    cli->has_routes_stats = tf_peer_stats(cli->peer, &cli->routes_stats) || cli->has_routes_stats;
-    if (!cli->has_routes_stats) {
-        (void)fprintf(stderr, "no session\n");
-        return;
-    }
-    for (int i = 0; i < TF_ROUTE_COUNT; i++) {
-        const tf_route_stats *r = &cli->routes_stats.routes[i];
-        (void)fprintf(stderr,
-                      "route=%s verdict=%s sent=%" PRIu64 " received=%" PRIu64 " first=%" PRIu64 " repeat=%" PRIu64
-                      " only=%" PRIu64 " lost=%" PRIu64 " shed=%" PRIu64 " retired=%" PRIu64 " repaired=%" PRIu64
-                      " downs=%" PRIu64 " srtt_us=%" PRIu64 "\n",
-                      tf_route_name((tf_route)i), tf_verdict_name(r->verdict), r->sent_segments, r->received_segments,
-                      r->first, r->repeats, r->only, r->lost, r->shed, r->retired, r->repaired, r->downs, r->srtt);
-    }
-}
-
 void tf_cli_end(tf_cli *cli)
 {
     if (cli->stats && cli->peer != NULL) {
         print_stats(cli);
     }
-    for (int i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof(cli->signals) / sizeof(cli->signals[0]); i++) {
         if (cli->signals[i] != NULL) {
             event_free(cli->signals[i]);
         }

@@ -58,6 +58,7 @@ static const tf_option options[] = {
     {0, "max-in-flight", "N", "at most N unacked sends (and what the relay announces)"},
     {0, "retry-limit", "DURATION", "give a send up so long after its first refusal, and exit 1 (default: never)"},
     TF_CLI_COMMON_OPTIONS,
+    TF_CLI_STATS_OPTION,
     {0, NULL, NULL, NULL},
 };
 

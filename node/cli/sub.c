@@ -27,6 +27,7 @@ static const tf_option options[] = {
     {0, "raw", NULL, "control bytes as they are, on a terminal too"},
     {0, "verify", NULL, "exit 1 at the first gap or repeat"},
     TF_CLI_COMMON_OPTIONS,
+    TF_CLI_STATS_OPTION,
     {0, NULL, NULL, NULL},
 };
 

@@ -92,14 +92,14 @@ int tf_load_event(tf_load_client *client, const tf_node_event *event)
 
 bool tf_load_settled(tf_load_client *client)
 {
-    tf_link_stats stats;
+    tf_peer_stats stats;
     if (client->settled || !client->connected) {
         return client->settled;
     }
-    bool asked = tf_peer_stats(client->peer, &stats);
-    bool datagram = asked && ((client->options->routes & TF_ROUTES_DATAGRAM) == 0 ||
-                              stats.routes[TF_ROUTE_DATAGRAM].verdict == TF_VERDICT_UP);
-    bool stream = asked && stats.routes[TF_ROUTE_STREAM].verdict == TF_VERDICT_UP;
+    tf_peer_get_stats(client->peer, &stats);
+    bool datagram = stats.connected && ((client->options->routes & TF_ROUTES_DATAGRAM) == 0 ||
+                                        stats.routes[TF_ROUTE_DATAGRAM].stats.verdict == TF_VERDICT_UP);
+    bool stream = stats.connected && stats.routes[TF_ROUTE_STREAM].stats.verdict == TF_VERDICT_UP;
     client->settled =
         (datagram && stream) || tf_edge_now() >= tf_time_add(client->connected_at, client->options->settle);
     return client->settled;
@@ -124,12 +124,10 @@ tf_time tf_load_wait(const tf_load_client *client, tf_time wait)
 
 void tf_load_print_routes(const tf_load_client *client)
 {
-    tf_link_stats stats;
-    if (!tf_peer_stats(client->peer, &stats)) {
-        return;
-    }
+    tf_peer_stats stats;
+    tf_peer_get_stats(client->peer, &stats);
     for (int i = 0; i < TF_ROUTE_COUNT; i++) {
-        const tf_route_stats *r = &stats.routes[i];
+        const tf_route_stats *r = &stats.routes[i].stats;
         const char *name = tf_route_name((tf_route)i);
         (void)printf("%s_sent %" PRIu64 "\n%s_received %" PRIu64 "\n%s_first %" PRIu64 "\n%s_lost %" PRIu64
                      "\n%s_shed %" PRIu64 "\n",

@@ -76,9 +76,36 @@ START_TEST(keyring_full_ring_pushes_out_the_oldest)
 }
 END_TEST
 
+static void seal_one(tf_keyring *ring, uint64_t generation)
+{
+    uint8_t packet[64];
+    ck_assert_int_eq(tf_keys_seal(tf_keyring_get(ring, generation), 1, 0, tf_slice_str("x"), packet, sizeof(packet)),
+                     TF_OK);
+}
+
+START_TEST(keyring_counts_outlive_their_keys)
+{
+    tf_keyring ring = {0};
+    tf_keys_stats stats;
+    for (uint64_t generation = 1; generation <= TF_KEYRING_MAX; generation++) {
+        add(&ring, generation, 0);
+        seal_one(&ring, generation);
+    }
+    add(&ring, TF_KEYRING_MAX + 1, 101);
+    ck_assert_uint_eq(tf_keyring_erase(&ring, 2), 102);
+    tf_keyring_get_stats(&ring, &stats);
+    ck_assert_uint_eq(stats.sealed, TF_KEYRING_MAX);
+    erase_all(&ring);
+    tf_keyring_get_stats(&ring, &stats);
+    ck_assert_uint_eq(stats.sealed, TF_KEYRING_MAX);
+    ck_assert_uint_eq(stats.created, 0);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {keyring_generation_is_found_by_both_names, keyring_erased_generation_is_gone,
-                                         keyring_full_ring_pushes_out_the_oldest, NULL};
+                                         keyring_full_ring_pushes_out_the_oldest,
+                                         keyring_counts_outlive_their_keys, NULL};
     return tf_test_run("node/keyring", tests);
 }

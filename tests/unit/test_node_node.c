@@ -111,6 +111,101 @@ START_TEST(node_send_is_acked_and_delivered)
 }
 END_TEST
 
+/* Runs both until the peer's datagram route is up. */
+static void await_both_routes(member *m, member *other, const tf_peer *peer)
+{
+    tf_peer_stats stats;
+    tf_time end = tf_edge_now() + HANG;
+    do {
+        tf_node_run(m->node, TF_MS);
+        tf_node_run(other->node, TF_MS);
+        tf_peer_get_stats(peer, &stats);
+    } while (tf_edge_now() < end && stats.routes[TF_ROUTE_DATAGRAM].stats.verdict != TF_VERDICT_UP);
+    ck_assert_int_eq(stats.routes[TF_ROUTE_DATAGRAM].stats.verdict, TF_VERDICT_UP);
+}
+
+START_TEST(node_ping_is_answered_by_both_routes)
+{
+    member relay, client;
+    tf_ping ping;
+    tf_time rtts[TF_ROUTE_COUNT] = {0};
+    pair(&relay, &client);
+    tf_peer *peer = dial_once(&client, &relay);
+    ck_assert(!tf_peer_ping(peer, &ping)); /* no session yet */
+    await_both_routes(&client, &relay, peer);
+    for (unsigned i = 0; i < 3; i++) {
+        ck_assert(tf_peer_ping(peer, &ping));
+        ck_assert_int_eq(tf_peer_pinged(peer, &ping, TF_ROUTE_STREAM, &rtts[0]), TF_PING_WAITING);
+        tf_time end = tf_edge_now() + HANG;
+        while (tf_edge_now() < end &&
+               (tf_peer_pinged(peer, &ping, TF_ROUTE_STREAM, &rtts[0]) != TF_PING_ANSWERED ||
+                tf_peer_pinged(peer, &ping, TF_ROUTE_DATAGRAM, &rtts[1]) != TF_PING_ANSWERED)) {
+            tf_node_run(client.node, TF_MS);
+            tf_node_run(relay.node, TF_MS);
+        }
+        ck_assert_int_eq(tf_peer_pinged(peer, &ping, TF_ROUTE_STREAM, &rtts[0]), TF_PING_ANSWERED);
+        ck_assert_int_eq(tf_peer_pinged(peer, &ping, TF_ROUTE_DATAGRAM, &rtts[1]), TF_PING_ANSWERED);
+        ck_assert_uint_gt(rtts[0], 0);
+        ck_assert_uint_gt(rtts[1], 0);
+    }
+    ck_assert_int_eq(tf_node_set_grants(relay.node, NULL, 0, false), TF_OK);
+    tf_node_event event;
+    await(&client, &relay, TF_EVENT_DISCONNECTED, &event);
+    ck_assert_int_eq(tf_peer_pinged(peer, &ping, TF_ROUTE_STREAM, &rtts[0]), TF_PING_LOST);
+    member_free(&client);
+    member_free(&relay);
+}
+END_TEST
+
+/* P10 */
+START_TEST(node_stats_of_a_peer_outlive_its_sessions)
+{
+    member relay, client;
+    tf_node_event event;
+    tf_remote *channel = NULL;
+    tf_peer_stats first, second;
+    pair(&relay, &client);
+    tf_peer *peer = dial(&client, &relay);
+    ck_assert_int_eq(tf_remote_open(peer, tf_slice_str("c"), &channel), TF_OK);
+    await_both_routes(&client, &relay, peer);
+    tf_remote_send_args send = {.body = tf_slice_str("hello")};
+    ck_assert_int_eq(tf_remote_send(channel, &send), TF_OK);
+    await(&client, &relay, TF_EVENT_ACK, &event);
+    tf_peer_get_stats(peer, &first);
+    ck_assert(first.connected);
+    ck_assert(first.has_keys);
+    ck_assert_uint_eq(first.sessions, 1);
+    ck_assert_uint_eq(first.acks, 1);
+    ck_assert_uint_gt(first.packets_sealed, 0);
+    ck_assert_uint_gt(first.routes[TF_ROUTE_STREAM].stats.sent_segments, 0);
+    ck_assert(strstr(first.routes[TF_ROUTE_STREAM].remote, "127.0.0.1:") != NULL);
+    ck_assert(strstr(first.routes[TF_ROUTE_DATAGRAM].remote, "127.0.0.1:") != NULL);
+    ck_assert_int_eq(tf_node_set_grants(relay.node, NULL, 0, false), TF_OK);
+    await(&client, &relay, TF_EVENT_DISCONNECTED, &event);
+    tf_peer_get_stats(peer, &second);
+    ck_assert(!second.connected);
+    ck_assert(!second.has_keys);
+    ck_assert_uint_ge(second.routes[TF_ROUTE_STREAM].stats.sent_segments,
+                      first.routes[TF_ROUTE_STREAM].stats.sent_segments);
+    member_allow(&relay, &client);
+    await(&client, &relay, TF_EVENT_CONNECTED, &event);
+    ck_assert_int_eq(tf_remote_send(channel, &send), TF_OK);
+    await(&client, &relay, TF_EVENT_ACK, &event);
+    tf_peer_get_stats(peer, &second);
+    ck_assert(second.connected);
+    ck_assert_uint_eq(second.sessions, 2);
+    ck_assert_uint_ge(second.dials, 2);
+    ck_assert_uint_eq(second.handshakes, 2);
+    ck_assert_uint_eq(second.acks, 2);
+    ck_assert_uint_gt(second.messages_sent, first.messages_sent);
+    ck_assert_uint_gt(second.routes[TF_ROUTE_STREAM].stats.sent_segments,
+                      first.routes[TF_ROUTE_STREAM].stats.sent_segments);
+    ck_assert_uint_ge(second.packets_opened, first.packets_opened);
+    member_free(&client);
+    member_free(&relay);
+}
+END_TEST
+
 /* P8 */
 START_TEST(node_key_that_is_not_pinned_is_refused)
 {
@@ -212,19 +307,21 @@ START_TEST(node_two_that_dial_each_other_keep_one_session)
     member_allow(&b, &a);
     tf_peer *to_b = dial(&a, &b);
     tf_peer *to_a = dial(&b, &a);
-    tf_link_stats link;
+    tf_peer_stats a_says, b_says;
     tf_time end = tf_edge_now() + HANG;
     do {
         tf_node_run(a.node, TF_MS);
         tf_node_run(b.node, TF_MS);
+        tf_peer_get_stats(to_b, &a_says);
+        tf_peer_get_stats(to_a, &b_says);
         tf_node_get_stats(a.node, &stats_a);
         tf_node_get_stats(b.node, &stats_b);
     } while (tf_edge_now() < end && !(stats_a.sessions_now == 1 && stats_b.sessions_now == 1 &&
-                                      tf_peer_stats(to_b, &link) && tf_peer_stats(to_a, &link)));
+                                      a_says.connected && b_says.connected));
     ck_assert_uint_eq(stats_a.sessions_now, 1);
     ck_assert_uint_eq(stats_b.sessions_now, 1);
-    ck_assert(tf_peer_stats(to_b, &link));
-    ck_assert(tf_peer_stats(to_a, &link));
+    ck_assert(a_says.connected);
+    ck_assert(b_says.connected);
     member_free(&a);
     member_free(&b);
 }
@@ -261,6 +358,8 @@ END_TEST
 int main(void)
 {
     const TTest *const tests[] = {node_send_is_acked_and_delivered,
+                                         node_ping_is_answered_by_both_routes,
+                                         node_stats_of_a_peer_outlive_its_sessions,
                                          node_key_that_is_not_pinned_is_refused,
                                          node_grant_that_is_taken_back_ends_the_session,
                                          node_exclusive_place_stays_with_the_first_that_answers,
