@@ -63,11 +63,12 @@ tf_err tf_link_new(tf_link **out, const tf_link_config *config, tf_time now)
     link->stream.next = config->first_seq;
     link->stream.high = config->first_seq;
     link->failure_at = TF_NEVER;
-    link->watch_at = TF_NEVER;
     link->trim_at = TF_NEVER;
+    tf_link_watch_init(link);
     for (size_t i = 0; i < TF_ROUTE_COUNT; i++) {
         tf_link_route_init(&link->routes[i], config, now);
         link->owed[i].due = TF_NEVER;
+        link->standby[i].back_at = TF_NEVER;
     }
     tf_err err = init_recv(link);
     if (err != TF_OK) {
@@ -275,6 +276,7 @@ static void failed(tf_link *link, tf_time now)
 
 void tf_link_settle(tf_link *link, tf_time now)
 {
+    tf_link_datagram_choose(link, now);
     bool live = false;
     bool all = true;
     for (size_t i = 0; i < TF_ROUTE_COUNT; i++) {
@@ -296,29 +298,6 @@ void tf_link_settle(tf_link *link, tf_time now)
     }
 }
 
-/* Comes everything by one route, while another one claims to be up? */
-static void watch(tf_link *link, tf_time now)
-{
-    uint64_t seen[TF_ROUTE_COUNT];
-    uint64_t news = 0;
-    for (size_t i = 0; i < TF_ROUTE_COUNT; i++) {
-        seen[i] = link->recv.routes[i].total_segments - link->watch_segments[i];
-        news += seen[i];
-    }
-    if (link->watch_at != TF_NEVER && (news < TF_REDUNDANCY_SEGMENTS || now - link->watch_at < TF_REDUNDANCY_SPAN)) {
-        return;
-    }
-    for (size_t i = 0; i < TF_ROUTE_COUNT; i++) {
-        const tf_link_route *route = &link->routes[i];
-        bool silent = link->watch_at != TF_NEVER && seen[i] == 0 && (link->config.recv_data & (1u << i)) != 0;
-        if (silent && route->verdict == TF_VERDICT_UP && route->since <= link->watch_at) {
-            link->events.redundancy_lost |= (tf_routes)(1u << i);
-        }
-        link->watch_segments[i] = link->recv.routes[i].total_segments;
-    }
-    link->watch_at = now;
-}
-
 void tf_link_data(tf_link *link, tf_time now, tf_route route)
 {
     tf_link_route_traffic(&link->routes[route]);
@@ -326,12 +305,11 @@ void tf_link_data(tf_link *link, tf_time now, tf_route route)
     if (link->trim_at == TF_NEVER) {
         link->trim_at = tf_time_add(now, link->config.keepalive);
     }
-    watch(link, now);
 }
 
 tf_verdict tf_link_verdict(const tf_link *link, tf_route route)
 {
-    return link->routes[route].verdict;
+    return link->routes[route].shown;
 }
 
 tf_time tf_link_srtt(const tf_link *link, tf_route route)
@@ -361,6 +339,8 @@ tf_time tf_link_deadline(const tf_link *link)
     for (size_t i = 0; i < TF_ROUTE_COUNT; i++) {
         due = tf_time_min(due, tf_link_route_deadline(&link->routes[i]));
     }
+    due = tf_time_min(due, tf_link_standby_deadline(link));
+    due = tf_time_min(due, tf_link_watch_deadline(link));
     due = tf_time_min(due, tf_link_stream_deadline(link));
     due = tf_time_min(due, tf_link_datagram_deadline(link));
     due = tf_time_min(due, tf_link_move_deadline(link));
@@ -378,7 +358,6 @@ static void trim(tf_link *link, tf_time now)
     if (link->trim_at != TF_NEVER) {
         return;
     }
-    link->watch_at = TF_NEVER;
     tf_link_recv_trim(&link->recv);
     tf_link_ring_trim(&link->ring);
     for (size_t i = 0; i < TF_LINK_GENERATIONS; i++) {
@@ -402,8 +381,8 @@ void tf_link_tick(tf_link *link, tf_time now)
             tf_link_datagram_lost(link, now);
         }
     }
+    tf_link_watch_tick(link, now);
     tf_link_stream_tick(link, now);
-    tf_link_datagram_choose(link, now);
     tf_link_loss_tick(link, now);
     tf_link_datagram_tick(link, now);
     tf_link_move_tick(link, now);

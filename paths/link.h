@@ -24,6 +24,7 @@ typedef struct tf_link_config {
     tf_routes routes;              /* negotiated */
     tf_routes send_data;           /* routes that may carry messages from us */
     tf_routes recv_data;           /* routes on which the peer may send us messages */
+    tf_routes standby;             /* of send_data: our copies go by it only while no other route flows */
     uint32_t recv_window_segments; /* what we announced */
     uint32_t recv_window_bytes;
     uint32_t send_window_segments; /* what the peer announced */
@@ -121,7 +122,8 @@ typedef enum tf_verdict {
     TF_VERDICT_ABSENT,  /* never there, or not negotiated */
     TF_VERDICT_JOINING, /* challenged, not answered yet */
     TF_VERDICT_UP,
-    TF_VERDICT_STALLED, /* data outstanding and no progress: the other route carries */
+    TF_VERDICT_STALLED, /* data outstanding and no progress, or so often lately that it is not trusted yet: the other
+                           route carries */
     TF_VERDICT_DOWN     /* probes unanswered, idle limit, or a socket error: redial */
 } tf_verdict;
 
@@ -133,7 +135,8 @@ typedef enum tf_link_event_type {
     TF_LINK_EVENT_RETIRED,         /* the keys of `generation` can be erased */
     TF_LINK_EVENT_MOVED,           /* moved: the address under test is the peer's; else it is to be forgotten */
     TF_LINK_EVENT_UNREACHABLE,     /* both routes failed N times in a row */
-    TF_LINK_EVENT_REDUNDANCY_LOST, /* everything comes by one route while `route` claims to be up: reopen it */
+    TF_LINK_EVENT_REDUNDANCY_LOST, /* one direction of `route` is dead while the other route works: reopen it. Told once,
+                                      until something gets through again; its verdict may be anything by then */
     TF_LINK_EVENT_CLOSED           /* the peer's CLOSE: code, reason */
 } tf_link_event_type;
 
@@ -144,6 +147,7 @@ typedef struct tf_link_event {
     tf_verdict before;
     uint64_t generation;
     bool moved;
+    bool inbound; /* REDUNDANCY_LOST: what the peer sends does not come; else what we send does not arrive */
     uint64_t code;
     tf_slice reason; /* valid until the next call on the link */
 } tf_link_event;

@@ -42,6 +42,9 @@ void tf_link_ack_owe(tf_link *link, tf_time now, tf_route route, unsigned units,
     bool elsewhere = due && !is_usable(link, route);
     for (size_t i = 0; i < TF_ROUTE_COUNT; i++) {
         tf_link_owed *owed = &link->owed[i];
+        if (i != (size_t)route && !elsewhere && tf_link_standby_holds(link, (tf_route)i)) {
+            continue; /* it is not to be used without need */
+        }
         owed->now = owed->now || elsewhere || (due && i == (size_t)route);
         owed->due = tf_time_min(owed->due, now + TF_LINK_ACK_DELAY);
     }

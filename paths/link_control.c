@@ -72,6 +72,7 @@ bool tf_link_control_write(tf_link *link, tf_time now, tf_route route, tf_writer
     if (r->probe_wanted && r->reachable && tf_wr_left(w) >= TF_FRAME_HEADER + sizeof(uint64_t)) {
         eliciting = write_token(w, TF_FRAME_PING, tf_link_route_take_probe(r, now)) || eliciting;
         link->stats[route].probes++;
+        tf_link_watch_probed(link, now, route);
     }
     return eliciting;
 }

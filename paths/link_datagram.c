@@ -47,8 +47,8 @@ static void queue_all(tf_link *link)
 void tf_link_datagram_choose(tf_link *link, tf_time now)
 {
     tf_link_datagram *d = &link->datagram;
-    bool flows = tf_link_may_send_data(link, TF_ROUTE_STREAM) && link->stream.up &&
-                 link->routes[TF_ROUTE_STREAM].verdict == TF_VERDICT_UP;
+    tf_link_standby_update(link, now);
+    bool flows = tf_link_is_flowing(link, TF_ROUTE_STREAM) && !tf_link_standby_holds(link, TF_ROUTE_STREAM);
     if (d->carrying == !flows) {
         return;
     }
@@ -99,7 +99,7 @@ static bool may_trickle(const tf_link *link, tf_time now)
 static bool may_send_segments(tf_link *link, tf_time now)
 {
     tf_link_datagram *d = &link->datagram;
-    if (!tf_link_datagram_can_send(link)) {
+    if (!tf_link_datagram_can_send(link) || tf_link_standby_holds(link, TF_ROUTE_DATAGRAM)) {
         return false;
     }
     skip_and_shed(link, now);
@@ -192,6 +192,7 @@ static void finish(tf_link *link, tf_time now, tf_link_generation *generation, c
     packet->at = now;
     packet->open = packet->eliciting;
     packet->bytes = 0;
+    d->eliciting += packet->eliciting ? 1 : 0;
     if (packet->eliciting && generation->keys == TF_LINK_KEYS_CURRENT && tf_link_route_is_live(route)) {
         packet->bytes = (uint16_t)(len + TF_PACKET_HEADER + TF_PACKET_TAG);
         tf_link_congestion_sent(&d->cc, &route->rtt, now, packet->bytes);
@@ -199,8 +200,11 @@ static void finish(tf_link *link, tf_time now, tf_link_generation *generation, c
         d->last_eliciting = now;
     }
     if (packet->runs_used > 0) {
+        d->with_data++;
         d->last_data = now;
         tf_link_data(link, now, TF_ROUTE_DATAGRAM);
+        tf_link_standby_measure(link, now);
+        tf_link_watch_sent(link, now, TF_ROUTE_DATAGRAM);
     }
     if (!packet->eliciting) {
         tf_link_sent_settle(&generation->sent);
@@ -280,6 +284,7 @@ static void write_probe(tf_link *link, tf_time now, tf_writer *w)
     frame.u.token = tf_link_route_take_probe(&link->routes[TF_ROUTE_DATAGRAM], now);
     TF_ASSERT(tf_frame_write(w, &frame));
     link->stats[TF_ROUTE_DATAGRAM].probes++;
+    tf_link_watch_probed(link, now, TF_ROUTE_DATAGRAM);
 }
 
 bool tf_link_pull_packet(tf_link *link, tf_time now, uint8_t *buf, size_t cap, tf_link_packet *out)

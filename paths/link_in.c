@@ -144,6 +144,17 @@ static tf_link_arrival arrival_by(const tf_link *link, tf_route route, uint64_t 
     };
 }
 
+/* Something came by a route that is down: in that direction at least it lives, so it is asked after. */
+static void heard(tf_link *link, tf_time now, tf_route route)
+{
+    tf_link_route *r = &link->routes[route];
+    tf_link_route_received(r, now);
+    tf_link_watch_heard(link, route);
+    if (r->verdict == TF_VERDICT_DOWN && r->reachable && now - r->probe_at >= DOWN_PROBE_SPACING) {
+        tf_link_route_probe(r, now);
+    }
+}
+
 /* --- the stream --- */
 
 static tf_err recv_frame(tf_link *link, tf_time now, const tf_frame *frame)
@@ -160,6 +171,7 @@ static tf_err recv_frame(tf_link *link, tf_time now, const tf_frame *frame)
     if (err == TF_OK && segments > 0) {
         err = tf_link_recv_judge_commit(&link->recv, &j);
         tf_link_data(link, now, TF_ROUTE_STREAM);
+        tf_link_watch_received(link, now, TF_ROUTE_STREAM);
     }
     if (segments > 0 || seen.asking) {
         tf_link_ack_owe(link, now, TF_ROUTE_STREAM, seen.segments, seen.asking);
@@ -184,10 +196,7 @@ tf_err tf_link_recv_stream(tf_link *link, tf_time now, tf_slice in, size_t *cons
     }
     *consumed = link->state == TF_LINK_OPEN ? in.len - tf_rd_left(&r) : in.len;
     if (any) {
-        tf_link_route_received(&link->routes[TF_ROUTE_STREAM], now);
-        if (link->routes[TF_ROUTE_STREAM].verdict == TF_VERDICT_DOWN) {
-            tf_link_stream_proved(link, now);
-        }
+        heard(link, now, TF_ROUTE_STREAM);
     }
     tf_link_settle(link, now);
     return err == TF_ERR_AGAIN ? TF_OK : err;
@@ -237,11 +246,7 @@ static tf_err apply_packet(tf_link *link, tf_time now, const tf_link_arrival *ar
 /* A packet came under known keys: the route lives in that direction at least. */
 static void packet_came(tf_link *link, tf_time now, uint64_t generation, uint64_t number, const contents *seen)
 {
-    tf_link_route *route = &link->routes[TF_ROUTE_DATAGRAM];
-    tf_link_route_received(route, now);
-    if (route->verdict == TF_VERDICT_DOWN && route->reachable && now - route->probe_at >= DOWN_PROBE_SPACING) {
-        tf_link_route_probe(route, now);
-    }
+    heard(link, now, TF_ROUTE_DATAGRAM);
     bool out_of_order = false;
     size_t index = tf_link_datagram_find(link, generation);
     if (index < TF_LINK_GENERATIONS) {
@@ -274,6 +279,7 @@ tf_err tf_link_recv_packet(tf_link *link, tf_time now, uint64_t generation, uint
     if (err == TF_OK && seen.segments > 0) {
         err = tf_link_recv_judge_commit(&link->recv, &j);
         tf_link_data(link, now, TF_ROUTE_DATAGRAM);
+        tf_link_watch_received(link, now, TF_ROUTE_DATAGRAM);
     }
     packet_came(link, now, generation, number, &seen);
     tf_link_settle(link, now);

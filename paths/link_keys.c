@@ -93,6 +93,7 @@ void tf_link_datagram_confirm(tf_link *link, tf_time now, size_t index)
         link->events.confirmed = true;
         link->events.confirmed_generation = generation->generation;
         link->routes[TF_ROUTE_DATAGRAM].reachable = true;
+        tf_link_watch_reset(link, TF_ROUTE_DATAGRAM);
     }
     tf_link_datagram_proved(link, now);
     consider_retiring(link, now);
@@ -122,6 +123,7 @@ void tf_link_datagram_proved(tf_link *link, tf_time now)
     tf_link_datagram *d = &link->datagram;
     bool revived = tf_link_route_proved(route, now);
     d->backoff = 0;
+    d->proved = d->eliciting;
     if (route->verdict == TF_VERDICT_JOINING) {
         tf_link_route_start(route, now, TF_VERDICT_UP);
         revived = true;

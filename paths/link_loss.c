@@ -2,7 +2,8 @@
 #include "paths/link_private.h"
 
 #define PROBES_OF_PTO 2u
-#define STALL_BACKOFF 2u    /* PTOs without an answer before the route can count as stalled */
+#define STALL_BACKOFF 2u    /* PTOs without an answer before the route can count as stalled, */
+#define STALL_TRIES 8u      /* or packets */
 #define COLLAPSE_BACKOFF 4u /* and before its window is given up */
 #define BACKOFF_MAX 8u
 #define AGAIN_REPEATS 2u
@@ -142,6 +143,9 @@ static bool range_acked(tf_link *link, tf_link_sent *sent, tf_range range)
             count_fate(&link->datagram, packet, false);
             segments_landed(link, packet, false);
             any = true;
+            if (packet->runs_used > 0) {
+                tf_link_watch_arrived(link, TF_ROUTE_DATAGRAM);
+            }
         }
     }
     return any;
@@ -192,9 +196,21 @@ static tf_time pto_at(const tf_link *link)
     return d->last_eliciting + (tf_link_rtt_pto(&link->routes[TF_ROUTE_DATAGRAM].rtt) << doublings);
 }
 
+/* No answer for so long, to so many packets that chance does not explain it. */
+static tf_time stalls_at(const tf_link *link)
+{
+    const tf_link_datagram *d = &link->datagram;
+    const tf_link_route *route = &link->routes[TF_ROUTE_DATAGRAM];
+    bool tried = d->backoff >= STALL_BACKOFF || d->eliciting - d->proved >= STALL_TRIES;
+    if (route->verdict != TF_VERDICT_UP || !route->outstanding || !tried) {
+        return TF_NEVER;
+    }
+    return route->progress_at + tf_link_rtt_stall(&route->rtt);
+}
+
 tf_time tf_link_loss_deadline(const tf_link *link)
 {
-    return tf_time_min(link->datagram.loss_at, pto_at(link));
+    return tf_time_min(tf_time_min(link->datagram.loss_at, pto_at(link)), stalls_at(link));
 }
 
 /* Queues the segments of a run that are not acked; true: there were any. */
@@ -231,7 +247,6 @@ static void queue_oldest(tf_link *link, const tf_link_sent *sent)
 static void probe_timeout(tf_link *link, tf_time now)
 {
     tf_link_datagram *d = &link->datagram;
-    tf_link_route *route = &link->routes[TF_ROUTE_DATAGRAM];
     d->backoff = d->backoff < BACKOFF_MAX ? d->backoff + 1 : BACKOFF_MAX;
     d->last_eliciting = now;
     d->probes = PROBES_OF_PTO;
@@ -243,12 +258,14 @@ static void probe_timeout(tf_link *link, tf_time now)
     if (d->backoff == COLLAPSE_BACKOFF) {
         tf_link_congestion_collapse(&d->cc);
     }
-    if (route->verdict == TF_VERDICT_UP && d->backoff >= STALL_BACKOFF &&
-        now - route->progress_at >= tf_link_rtt_stall(&route->rtt)) {
-        tf_link_route_set(route, now, TF_VERDICT_STALLED);
-        if (!route->probing) {
-            tf_link_route_probe(route, now);
-        }
+}
+
+static void stall(tf_link *link, tf_time now)
+{
+    tf_link_route *route = &link->routes[TF_ROUTE_DATAGRAM];
+    tf_link_route_set(route, now, TF_VERDICT_STALLED);
+    if (!route->probing) {
+        tf_link_route_probe(route, now);
     }
 }
 
@@ -259,5 +276,8 @@ void tf_link_loss_tick(tf_link *link, tf_time now)
     }
     if (pto_at(link) <= now) {
         probe_timeout(link, now);
+    }
+    if (stalls_at(link) <= now) {
+        stall(link, now);
     }
 }

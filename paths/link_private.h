@@ -89,6 +89,9 @@ typedef struct tf_link_datagram {
     uint64_t next;     /* the first segment not yet copied or shed */
     tf_time last_data; /* when a packet with segments went out */
     tf_time last_eliciting;
+    uint64_t eliciting;    /* packets that oblige an ack, ever, */
+    uint64_t with_data;    /* and of these, with segments */
+    uint64_t proved;       /* `eliciting` when the route last answered */
     unsigned probes;       /* packets that may go beyond the window */
     unsigned backoff;      /* PTOs in a row */
     uint64_t loss;         /* of packets, smoothed: 2^30 is all of them */
@@ -106,12 +109,26 @@ typedef struct tf_link_events {
     uint64_t retired[TF_LINK_RETIRED];
     size_t retired_count;
     bool unreachable;
-    tf_routes redundancy_lost;
+    tf_routes lost_out; /* redundancy, by direction */
+    tf_routes lost_in;
     bool closed;
     uint64_t close_code;
     uint8_t close_reason[TF_CLOSE_REASON_MAX];
     size_t close_reason_len;
 } tf_link_events;
+
+/* Of one direction of a route: nothing has got through since. */
+typedef struct tf_link_watch {
+    tf_time since;    /* when something was first tried; TF_NEVER: nothing was, or it got through */
+    tf_time fed_at;   /* when something was last tried */
+    tf_time check_at; /* TF_NEVER: nothing to judge, or it was told */
+    uint64_t tries;   /* a counter at `since`: of packets with segments (out) or probes (in) */
+} tf_link_watch;
+
+typedef struct tf_link_standby {
+    bool released;   /* it carries, though it is a standby route */
+    tf_time back_at; /* not for longer than until then */
+} tf_link_standby;
 
 typedef enum tf_link_state {
     TF_LINK_OPEN,
@@ -150,9 +167,9 @@ struct tf_link {
     unsigned failures;
     tf_time failure_at;
     bool unreachable;
-    /* is everything brought by one route? */
-    tf_time watch_at; /* TF_NEVER: it starts with the next segment */
-    uint64_t watch_segments[TF_ROUTE_COUNT];
+    tf_link_standby standby[TF_ROUTE_COUNT];
+    tf_link_watch watch_out[TF_ROUTE_COUNT]; /* of what we send */
+    tf_link_watch watch_in[TF_ROUTE_COUNT];  /* of what the peer sends */
     /* an idle link gives its memory back */
     tf_time data_at; /* when a segment last went or came */
     tf_time trim_at;
@@ -192,6 +209,34 @@ TF_MUST_CHECK tf_err tf_link_ack_judge(const tf_link *link, const tf_link_ack *a
 void tf_link_ack_apply(tf_link *link, tf_time now, const tf_link_ack *ack);
 tf_time tf_link_ack_deadline(const tf_link *link);
 void tf_link_ack_tick(tf_link *link, tf_time now);
+
+/* --- link_standby.c --- */
+
+/* Do our segments not go by this route now? */
+bool tf_link_standby_holds(const tf_link *link, tf_route route);
+/* Can the other slots rely on it? */
+bool tf_link_is_flowing(const tf_link *link, tf_route route);
+/* A verdict has changed, or time has passed. */
+void tf_link_standby_update(tf_link *link, tf_time now);
+/* Segments go by another route: one that is held back stays measured. */
+void tf_link_standby_measure(tf_link *link, tf_time now);
+tf_time tf_link_standby_deadline(const tf_link *link);
+
+/* --- link_watch.c --- */
+
+void tf_link_watch_init(tf_link *link);
+/* The route begins anew, or ends. */
+void tf_link_watch_reset(tf_link *link, tf_route route);
+/* A segment of ours went by the route; one that went there has arrived. */
+void tf_link_watch_sent(tf_link *link, tf_time now, tf_route route);
+void tf_link_watch_arrived(tf_link *link, tf_route route);
+/* A segment of the peer's came by the route; anything did. */
+void tf_link_watch_received(tf_link *link, tf_time now, tf_route route);
+/* A probe went by the route: something must come. */
+void tf_link_watch_probed(tf_link *link, tf_time now, tf_route route);
+void tf_link_watch_heard(tf_link *link, tf_route route);
+tf_time tf_link_watch_deadline(const tf_link *link);
+void tf_link_watch_tick(tf_link *link, tf_time now);
 
 /* --- link_stream.c --- */
 

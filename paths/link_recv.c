@@ -8,6 +8,7 @@
 #define RECENT_KNOWN 0x02u  /* the entry is in use */
 #define RECENT_SECOND 0x04u /* the other copy came, or could not be expected */
 #define RECENT_LATE 0x08u   /* it came: its lateness was counted */
+#define LATELY 64u          /* first copies */
 #define RECENT_UNIT 32u     /* us: a 32-bit number of them lasts for more than a day */
 
 _Static_assert(TF_ROUTE_COUNT == 2, "RECENT_ROUTE is one bit");
@@ -205,12 +206,25 @@ static void settle_recent(tf_link_recv *recv, size_t i)
     recv->recent[i] = 0;
 }
 
+/* Has another route brought segments lately? The peer may have one on standby. */
+static bool others_bring(const tf_link_recv *recv, tf_route route)
+{
+    bool any = false;
+    for (size_t i = 0; i < TF_ROUTE_COUNT; i++) {
+        const tf_link_received *other = &recv->routes[i];
+        any = any || (i != (size_t)route && other->total_segments > 0 && recv->news - other->lately <= LATELY);
+    }
+    return any;
+}
+
 static void count_first(tf_link_recv *recv, const tf_link_arrival *arrival, uint64_t seq)
 {
     size_t i = (size_t)(seq % TF_LINK_RECENT);
     settle_recent(recv, i);
     recv->first_at[i] = (uint32_t)(arrival->now / RECENT_UNIT);
-    recv->recent[i] = (uint8_t)((unsigned)arrival->route | RECENT_KNOWN | (arrival->other_up ? 0u : RECENT_SECOND));
+    bool expected = arrival->other_up && others_bring(recv, arrival->route);
+    recv->recent[i] = (uint8_t)((unsigned)arrival->route | RECENT_KNOWN | (expected ? 0u : RECENT_SECOND));
+    recv->news++;
     tf_link_received *received = &recv->routes[arrival->route];
     received->total_first++;
     if (arrival->generation == received->generation) {
@@ -287,6 +301,7 @@ tf_err tf_link_recv_accept(tf_link_recv *recv, const tf_link_arrival *arrival, c
     tf_link_received *received = &recv->routes[arrival->route];
     received->total_bytes += segment->data.len;
     received->total_segments++;
+    received->lately = recv->news;
     if (arrival->generation == received->generation) {
         received->bytes += segment->data.len;
     }

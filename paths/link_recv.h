@@ -37,6 +37,7 @@ typedef struct tf_link_received {
     uint64_t total_first;
     uint64_t total_repeats;
     uint64_t only;
+    uint64_t lately; /* `news` when a segment last came */
     uint64_t late[TF_LATE_BUCKETS];
 } tf_link_received;
 
@@ -67,6 +68,7 @@ typedef struct tf_link_recv {
     tf_link_received routes[TF_ROUTE_COUNT];
     uint8_t recent[TF_LINK_RECENT];    /* by seq: RECENT_* */
     uint32_t first_at[TF_LINK_RECENT]; /* when the first copy came, in units of 32 us, modulo 2^32 */
+    uint64_t news; /* first copies */
     uint64_t messages;
 } tf_link_recv;
 
@@ -108,7 +110,7 @@ typedef struct tf_link_arrival {
     tf_route route;
     uint64_t generation;
     tf_time now;
-    bool other_up; /* another route claims to be up, so a second copy can be expected */
+    bool other_up; /* another route claims to be up: a second copy can be expected, if it brings any at all */
 } tf_link_arrival;
 
 tf_link_judgement tf_link_recv_judge_begin(const tf_link_recv *recv);

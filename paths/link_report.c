@@ -5,14 +5,14 @@ static bool next_verdict(tf_link *link, tf_link_event *out)
 {
     for (size_t i = 0; i < TF_ROUTE_COUNT; i++) {
         tf_link_route *route = &link->routes[i];
-        if (route->verdict != route->reported) {
+        if (route->shown != route->reported) {
             *out =
                 (tf_link_event){.type = TF_LINK_EVENT_VERDICT,
                                 .route = (tf_route)i,
-                                .verdict = route->verdict,
+                                .verdict = route->shown,
                                 .before = route->reported,
                                 .generation = i == TF_ROUTE_STREAM ? link->stream.generation : link->datagram.newest};
-            route->reported = route->verdict;
+            route->reported = route->shown;
             return true;
         }
     }
@@ -37,6 +37,18 @@ static bool next_keys(tf_link_events *events, tf_link_event *out)
     return false;
 }
 
+static bool next_lost(tf_routes *lost, bool inbound, tf_link_event *out)
+{
+    for (size_t i = 0; i < TF_ROUTE_COUNT; i++) {
+        if ((*lost & (1u << i)) != 0) {
+            *lost &= (tf_routes) ~(1u << i);
+            *out = (tf_link_event){.type = TF_LINK_EVENT_REDUNDANCY_LOST, .route = (tf_route)i, .inbound = inbound};
+            return true;
+        }
+    }
+    return false;
+}
+
 bool tf_link_next_event(tf_link *link, tf_link_event *out)
 {
     tf_link_events *events = &link->events;
@@ -54,12 +66,8 @@ bool tf_link_next_event(tf_link *link, tf_link_event *out)
         *out = (tf_link_event){.type = TF_LINK_EVENT_UNREACHABLE};
         return true;
     }
-    for (size_t i = 0; i < TF_ROUTE_COUNT; i++) {
-        if ((events->redundancy_lost & (1u << i)) != 0) {
-            events->redundancy_lost &= (tf_routes) ~(1u << i);
-            *out = (tf_link_event){.type = TF_LINK_EVENT_REDUNDANCY_LOST, .route = (tf_route)i};
-            return true;
-        }
+    if (next_lost(&events->lost_out, false, out) || next_lost(&events->lost_in, true, out)) {
+        return true;
     }
     if (events->closed) {
         events->closed = false;
@@ -150,8 +158,8 @@ void tf_link_get_stats(const tf_link *link, tf_link_stats *out)
         const tf_link_route *route = &link->routes[i];
         tf_route_stats *stats = &out->routes[i];
         *stats = link->stats[i];
-        stats->verdict = route->verdict;
-        stats->since = route->since;
+        stats->verdict = route->shown;
+        stats->since = route->shown_since;
         stats->generation = i == TF_ROUTE_STREAM ? link->stream.generation : link->datagram.newest;
         stats->downs = route->downs;
         fill_measured(&route->rtt, stats);

@@ -1,14 +1,19 @@
 #include "paths/link_route.h"
 
 #define IDLE_KEEPALIVES 3u
+#define WARY_DOUBLINGS 3u
+_Static_assert(TF_WARY_MIN << WARY_DOUBLINGS == TF_WARY_MAX, "it doubles up to the maximum");
 #define CLEAN_SPAN (5 * TF_SECOND) /* without a clean round trip for so long any other is better than none */
 
 void tf_link_route_init(tf_link_route *route, const tf_link_config *config, tf_time now)
 {
     *route = (tf_link_route){
         .verdict = TF_VERDICT_ABSENT,
-        .reported = TF_VERDICT_ABSENT,
         .since = now,
+        .shown = TF_VERDICT_ABSENT,
+        .shown_since = now,
+        .reported = TF_VERDICT_ABSENT,
+        .wary_until = TF_NEVER,
         .keepalive = config->keepalive,
         .idle_limit =
             config->peer_keepalive > TF_NEVER / IDLE_KEEPALIVES ? TF_NEVER : IDLE_KEEPALIVES * config->peer_keepalive,
@@ -24,13 +29,43 @@ bool tf_link_route_is_live(const tf_link_route *route)
     return route->verdict == TF_VERDICT_UP || route->verdict == TF_VERDICT_STALLED;
 }
 
+static void show(tf_link_route *route, tf_time now)
+{
+    bool wary = route->verdict == TF_VERDICT_UP && route->wary_until != TF_NEVER;
+    tf_verdict shown = wary ? TF_VERDICT_STALLED : route->verdict;
+    if (route->shown != shown) {
+        route->shown = shown;
+        route->shown_since = now;
+    }
+}
+
+/* One that was up and is no more. */
+static void count_flip(tf_link_route *route, tf_time now)
+{
+    route->flips = route->flips > 0 && now - route->flip_at < TF_FLIP_SPAN ? route->flips + 1 : 1;
+    route->flip_at = now;
+}
+
+/* For how long one that comes up again is not trusted. */
+static tf_time wary_span(const tf_link_route *route)
+{
+    unsigned doublings = route->flips - TF_FLIPS;
+    return doublings < WARY_DOUBLINGS ? TF_WARY_MIN << doublings : TF_WARY_MAX;
+}
+
 void tf_link_route_set(tf_link_route *route, tf_time now, tf_verdict verdict)
 {
     if (route->verdict == verdict) {
         return;
     }
+    if (route->verdict == TF_VERDICT_UP) {
+        count_flip(route, now);
+    }
     route->verdict = verdict;
     route->since = now;
+    bool wary = verdict == TF_VERDICT_UP && route->flips >= TF_FLIPS && now - route->flip_at < TF_FLIP_SPAN;
+    route->wary_until = wary ? now + wary_span(route) : TF_NEVER;
+    show(route, now);
     if (verdict == TF_VERDICT_DOWN) {
         route->downs++;
         route->down_delay = tf_time_min(tf_link_rtt_probe(&route->rtt), TF_PROBE_DOWN_SOON);
@@ -178,7 +213,7 @@ static tf_time probe_due(const tf_link_route *route)
 
 tf_time tf_link_route_deadline(const tf_link_route *route)
 {
-    tf_time due = probe_due(route);
+    tf_time due = tf_time_min(probe_due(route), route->wary_until);
     if (tf_link_route_is_live(route)) {
         due = tf_time_min(due, tf_time_add(route->last_received, route->idle_limit));
     }
@@ -209,6 +244,10 @@ static void tick_live(tf_link_route *route, tf_time now)
 
 void tf_link_route_tick(tf_link_route *route, tf_time now)
 {
+    if (route->wary_until <= now) {
+        route->wary_until = TF_NEVER;
+        show(route, now);
+    }
     if (tf_link_route_is_live(route) && now - route->last_received >= route->idle_limit) {
         tf_link_route_set(route, now, TF_VERDICT_DOWN);
         return;

@@ -14,8 +14,13 @@
 
 typedef struct tf_link_route {
     tf_verdict verdict;
-    tf_verdict reported; /* the last one that an event told */
     tf_time since;
+    tf_verdict shown; /* STALLED instead of UP while it is not trusted */
+    tf_time shown_since;
+    tf_verdict reported; /* the last one that an event told */
+    unsigned flips;      /* how often it has ceased to be up, each within TF_FLIP_SPAN of the last */
+    tf_time flip_at;
+    tf_time wary_until; /* while UP: not trusted until then; TF_NEVER: trusted */
     tf_link_rtt rtt;
     tf_time keepalive;  /* we are never silent for longer */
     tf_time idle_limit; /* nor is the peer */

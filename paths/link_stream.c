@@ -41,6 +41,7 @@ void tf_link_stream_down(tf_link *link, tf_time now)
     stream->up = false;
     route->reachable = false;
     route->outstanding = false;
+    tf_link_watch_reset(link, TF_ROUTE_STREAM);
     link->stats[TF_ROUTE_STREAM].lost += count_unacked(link, link->ring.floor, stream->next);
     tf_link_route_set(route, now, TF_VERDICT_DOWN);
     tf_link_datagram_choose(link, now);
@@ -52,7 +53,8 @@ void tf_link_stream_outstanding(tf_link *link, tf_time now)
 {
     const tf_link_stream *stream = &link->stream;
     uint64_t next = stream->next > link->ring.floor ? stream->next : link->ring.floor;
-    bool waits = tf_link_may_send_data(link, TF_ROUTE_STREAM) && next < link->ring.next;
+    bool waits = tf_link_may_send_data(link, TF_ROUTE_STREAM) && !tf_link_standby_holds(link, TF_ROUTE_STREAM) &&
+                 next < link->ring.next;
     bool outstanding = stream->up && (stream->counted < stream->written || waits);
     tf_link_route_outstanding(&link->routes[TF_ROUTE_STREAM], now, outstanding);
 }
@@ -66,6 +68,7 @@ void tf_link_stream_counted(tf_link *link, tf_time now, const tf_route_count *co
         return;
     }
     stream->counted = counted < stream->written ? counted : stream->written;
+    tf_link_watch_arrived(link, TF_ROUTE_STREAM);
     tf_link_route_progress(route, now);
     tf_link_stream_outstanding(link, now);
     tf_link_stream_proved(link, now);
@@ -131,7 +134,7 @@ static void write_segments(tf_link *link, tf_writer *w)
 static bool has_segments(const tf_link *link)
 {
     return tf_link_may_send_data(link, TF_ROUTE_STREAM) && link->state == TF_LINK_OPEN &&
-           link->stream.next < link->ring.next;
+           !tf_link_standby_holds(link, TF_ROUTE_STREAM) && link->stream.next < link->ring.next;
 }
 
 size_t tf_link_pull_stream(tf_link *link, tf_time now, uint8_t *buf, size_t cap)
@@ -150,6 +153,8 @@ size_t tf_link_pull_stream(tf_link *link, tf_time now, uint8_t *buf, size_t cap)
         write_segments(link, &w);
         tf_link_stream_outstanding(link, now);
         tf_link_data(link, now, TF_ROUTE_STREAM);
+        tf_link_standby_measure(link, now);
+        tf_link_watch_sent(link, now, TF_ROUTE_STREAM);
     }
     if (tf_wr_len(&w) > 0) {
         tf_link_route_sent(&link->routes[TF_ROUTE_STREAM], now);

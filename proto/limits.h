@@ -80,8 +80,16 @@
 #define TF_KEYS_RETIRE_PTOS 3u                /* old keys go so long after both directions work under newer ones */
 #define TF_MOVE_PTOS 3u                       /* the old address has so long to answer, */
 #define TF_MOVE_SPAN_MAX (1 * TF_SECOND)      /* and no longer */
-#define TF_REDUNDANCY_SEGMENTS 200u           /* all by one route: redundancy is lost, */
-#define TF_REDUNDANCY_SPAN (5 * TF_SECOND)    /* if it goes on for so long */
+#define TF_REDUNDANCY_SUSPECT (750 * TF_MS)   /* nothing got through by one route: it is probed, */
+#define TF_REDUNDANCY_SPAN (2500 * TF_MS)     /* and if that goes on for so long, redundancy is lost, */
+#define TF_REDUNDANCY_TRIES 8u                /* after at least so many packets of ours */
+#define TF_REDUNDANCY_PROBES 6u               /* or, of the peer's, so many probes without an answer */
+#define TF_STANDBY_BACK (1 * TF_SECOND)       /* a standby route still carries for so long after the other flows again */
+#define TF_STANDBY_PROBE (1 * TF_SECOND)      /* between probes of a standby route while there is traffic */
+#define TF_FLIPS 3u                           /* a route that stalled so often, each time within */
+#define TF_FLIP_SPAN (10 * TF_SECOND)         /* so long of the last, is not trusted at once: */
+#define TF_WARY_MIN (1 * TF_SECOND)           /* it counts as stalled for so long, twice as long each time, */
+#define TF_WARY_MAX (8 * TF_SECOND)           /* up to this */
 #define TF_DIAL_LIMIT (10 * TF_SECOND)
 #define TF_DIAL_LIMIT_REDUNDANT (1250 * TF_MS) /* plus 4 RTT, while another route lives */
 #define TF_DIAL_STAGGER (250 * TF_MS) /* between the addresses of one dial, RFC 8305 */

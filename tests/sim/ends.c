@@ -195,6 +195,8 @@ static void take_event(ends *e, unsigned end, const tf_link_event *event)
         break;
     case TF_LINK_EVENT_REDUNDANCY_LOST:
         s->redundancy_lost[event->route]++;
+        s->inbound_lost[event->route] += event->inbound ? 1 : 0;
+        net_mix(e->net, (uint64_t)event->route * 16 + (event->inbound ? 8 : 9));
         break;
     case TF_LINK_EVENT_CLOSED:
         s->closed++;

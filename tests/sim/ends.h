@@ -38,6 +38,7 @@ typedef struct ends_end {
     uint64_t retired;
     uint64_t unreachable;
     uint64_t redundancy_lost[TF_ROUTE_COUNT];
+    uint64_t inbound_lost[TF_ROUTE_COUNT]; /* of these */
     uint64_t closed;
     uint64_t close_code;
     uint64_t moved[2];     /* MOVED events, by `moved` */

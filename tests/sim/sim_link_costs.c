@@ -74,18 +74,23 @@ static void silent_datagrams(tf_link_config *config, unsigned end)
     }
 }
 
-START_TEST(link_lost_redundancy_is_told)
+/* What the peer does not send is its choice, as long as something comes. */
+START_TEST(link_peer_without_copies_is_not_judged)
 {
     make(TF_MS);
     ends_start(&t->ends, silent_datagrams);
     ends_connect(&t->ends);
     ends_run_for(&t->ends, 300 * TF_MS);
     traffic_start(t, 0, 10 * TF_MS, UINT64_MAX, MESSAGE, MESSAGE);
-    ends_run_for(&t->ends, 4 * TF_SECOND);
-    ck_assert_uint_eq(t->ends.end[1].redundancy_lost[TF_ROUTE_DATAGRAM], 0);
-    ends_run_for(&t->ends, 3 * TF_SECOND);
-    ck_assert_uint_eq(t->ends.end[1].redundancy_lost[TF_ROUTE_DATAGRAM], 1);
-    ck_assert_uint_eq(t->ends.end[1].redundancy_lost[TF_ROUTE_STREAM], 0);
+    uint64_t probes = stats(1, TF_ROUTE_DATAGRAM).probes;
+    ends_run_for(&t->ends, 60 * TF_SECOND);
+    probes = stats(1, TF_ROUTE_DATAGRAM).probes - probes;
+    ck_assert_uint_le(probes, 90);
+    for (unsigned end = 0; end < NET_ENDS; end++) {
+        ck_assert_uint_eq(t->ends.end[end].redundancy_lost[TF_ROUTE_DATAGRAM], 0);
+        ck_assert_uint_eq(t->ends.end[end].redundancy_lost[TF_ROUTE_STREAM], 0);
+    }
+    ck_assert_uint_eq(stats(1, TF_ROUTE_STREAM).only, 0);
     finish(TF_SECOND);
 }
 END_TEST
@@ -188,7 +193,7 @@ int main(void)
     tcase_add_test(tcase, link_after_a_hole_stream_sends_only_what_is_unacked);
     tcase_add_test(tcase, link_new_stream_begins_at_the_first_unacked_segment);
     tcase_add_test(tcase, link_falls_silent_and_gives_memory_back);
-    tcase_add_test(tcase, link_lost_redundancy_is_told);
+    tcase_add_test(tcase, link_peer_without_copies_is_not_judged);
     tcase_add_test(tcase, link_counts_first_copies_repeats_and_rescues);
     tcase_add_test(tcase, link_tells_round_trip_loss_and_flight);
     tcase_add_loop_test(tcase, link_new_address_is_taken_unless_the_old_one_answers, 0, 4);
