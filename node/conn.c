@@ -9,7 +9,7 @@ tf_err tf_conn_new(tf_conn **out, const tf_conn_config *config, tf_time now)
     if (conn == NULL) {
         return err;
     }
-    *conn = (tf_conn){.config = *config};
+    *conn = (tf_conn){.config = *config, .trim_at = TF_NEVER};
     err = tf_link_new(&conn->link, &config->link, now);
     if (err == TF_OK) {
         err = tf_session_new(&conn->session, &config->session);
@@ -78,7 +78,35 @@ tf_time tf_conn_deadline(const tf_conn *conn)
 {
     tf_time link = tf_link_deadline(conn->link);
     bool over = conn->failed || conn->error != TF_OK;
-    return over ? link : tf_time_min(link, tf_session_deadline(conn->session));
+    return over ? link : tf_time_min(conn->trim_at, tf_time_min(link, tf_session_deadline(conn->session)));
+}
+
+static uint64_t traffic(const tf_conn *conn)
+{
+    tf_session_stats stats;
+    tf_session_get_stats(conn->session, &stats);
+    return stats.sent + stats.received;
+}
+
+void tf_conn_used(tf_conn *conn, tf_time now)
+{
+    if (conn->trim_at == TF_NEVER) {
+        conn->trim_at = tf_time_add(now, conn->config.link.keepalive);
+        conn->traffic = traffic(conn);
+    }
+}
+
+/* When nothing went or came for a keepalive's time, the session gives its memory back, as the link does. */
+static void trim(tf_conn *conn, tf_time now)
+{
+    uint64_t seen = traffic(conn);
+    if (seen != conn->traffic) {
+        conn->traffic = seen;
+        conn->trim_at = tf_time_add(now, conn->config.link.keepalive);
+        return;
+    }
+    conn->trim_at = TF_NEVER;
+    tf_session_trim(conn->session);
 }
 
 void tf_conn_tick(tf_conn *conn, tf_time now)
@@ -86,6 +114,9 @@ void tf_conn_tick(tf_conn *conn, tf_time now)
     tf_link_tick(conn->link, now);
     if (!conn->failed && conn->error == TF_OK) {
         conn->error = tf_session_tick(conn->session, now);
+        if (conn->trim_at <= now) {
+            trim(conn, now);
+        }
     }
 }
 

@@ -291,6 +291,7 @@ static tf_err pump_out(tf_hub *hub, tf_conn *conn)
             return err;
         }
         tf_session_pop_out(conn->session);
+        tf_conn_used(conn, hub->now);
     }
     return TF_OK;
 }

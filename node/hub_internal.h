@@ -112,6 +112,8 @@ struct tf_conn {
     tf_link *link;
     tf_session *session;
     tf_err error; /* of a tick */
+    tf_time trim_at;  /* TF_NEVER: nothing went or came since it was trimmed */
+    uint64_t traffic; /* messages, when that was set */
     /* The hub's */
     tf_hub *hub; /* NULL: not attached */
     bool failed;
@@ -186,6 +188,8 @@ typedef struct tf_call {
 
 /* -- conn.c -- */
 void tf_conn_init_hub(tf_conn *conn, tf_hub *hub);
+/* A message went or came. */
+void tf_conn_used(tf_conn *conn, tf_time now);
 
 /* -- hub.c -- */
 /* Puts the conn on the list of those that tf_hub_run looks at. No-op for one that is not attached or failed. */

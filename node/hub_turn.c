@@ -107,6 +107,9 @@ tf_err tf_hub_turn(tf_hub *hub, tf_conn *conn, const tf_slice *message)
     if (err != TF_OK) {
         return err;
     }
+    if (message != NULL) {
+        tf_conn_used(conn, hub->now);
+    }
     while (tf_session_next_event(conn->session, &event)) {
         err = on_event(hub, conn, &event);
         if (err != TF_OK) {

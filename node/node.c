@@ -7,7 +7,6 @@
 #include "proto/version.h"
 
 #define NODE_DEDUP_BYTES ((size_t)128 << 10) /* of each half of the shared filter: 64 Ki segments */
-#define NODE_MESSAGES_EXPECTED 190000u /* 4 MiB of address space, touched as it fills */
 #define NODE_RUNS_TURN 64u         /* runs of the hub between two looks at the sockets */
 
 static void set_defaults(tf_node_limits *limits)
@@ -94,8 +93,7 @@ static tf_err make_cores(tf_node *node)
     tf_memory_store_config store_config = {.mem = node->mem,
                                            .hash_key = tf_rand_u64(node->rand),
                                            .bytes_max = node->config.limits.store_bytes,
-                                           .channels_max = node->config.limits.channels,
-                                           .messages_expected = NODE_MESSAGES_EXPECTED};
+                                           .channels_max = node->config.limits.channels};
     tf_err err = tf_memory_store_new(&memory, &store_config);
     if (err != TF_OK) {
         return err;
@@ -175,12 +173,18 @@ tf_err tf_node_set_grants(tf_node *node, const tf_node_grant *grants, size_t cou
 
 tf_err tf_node_new(tf_node **out, const tf_node_config *config)
 {
-    const tf_mem *mem = tf_edge_mem();
+    tf_mem_cache *cache = NULL;
+    tf_err err = tf_mem_cache_new(&cache);
+    if (err != TF_OK) {
+        return err;
+    }
+    const tf_mem *mem = tf_mem_cache_get(cache);
     tf_node *node = tf_alloc(mem, sizeof(*node));
     if (node == NULL) {
+        tf_mem_cache_free(cache);
         return TF_ERR_NOMEM;
     }
-    *node = (tf_node){.config = *config, .mem = mem, .rand = tf_edge_rand()};
+    *node = (tf_node){.config = *config, .mem_cache = cache, .mem = mem, .rand = tf_edge_rand()};
     set_defaults(&node->config.limits);
     while (node->instance == 0) {
         node->instance = tf_rand_u64(node->rand);
@@ -188,7 +192,7 @@ tf_err tf_node_new(tf_node **out, const tf_node_config *config)
     tf_map_init(&node->sessions, mem, tf_rand_u64(node->rand));
     tf_map_init(&node->connection_ids, mem, tf_rand_u64(node->rand));
     tf_stream_buffers_init(&node->buffers, mem);
-    tf_err err = tf_node_set_grants(node, config->grants, config->grant_count, config->accept_any);
+    err = tf_node_set_grants(node, config->grants, config->grant_count, config->accept_any);
     if (err == TF_OK) {
         err = make_cores(node);
     }
@@ -249,7 +253,9 @@ void tf_node_free(tf_node *node)
         event_base_free(node->base);
     }
     free_grants(node);
+    tf_mem_cache *cache = node->mem_cache;
     tf_free(node->mem, node, sizeof(*node));
+    tf_mem_cache_free(cache);
 }
 
 /* -- listeners ----------------------------------------------------------------------------------------------------- */

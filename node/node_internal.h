@@ -14,6 +14,7 @@
 #include "node/client.h"
 #include "node/conn.h"
 #include "node/edge_mem.h"
+#include "node/mem_cache.h"
 #include "node/hub.h"
 #include "node/store/store.h"
 #include "node/twofold.h"
@@ -39,7 +40,8 @@ struct tf_node {
     tf_node_config config; /* without its grants */
     tf_node_grant *grants; /* sorted by id */
     size_t grant_count;
-    const tf_mem *mem;
+    tf_mem_cache *mem_cache;
+    const tf_mem *mem; /* of the cache */
     const tf_rand *rand;
     struct event_base *base;
     struct event *wait; /* ends a tf_node_run */

@@ -55,6 +55,15 @@ tf_err tf_clist_reserve(tf_clist *c, size_t extra)
     return err == TF_OK ? tf_map_reserve(&c->by_local, extra) : err;
 }
 
+void tf_clist_trim(tf_clist *c)
+{
+    free_chain(c, c->spare);
+    c->spare = NULL;
+    c->spare_count = 0;
+    tf_map_trim(&c->by_ref);
+    tf_map_trim(&c->by_local);
+}
+
 static void recycle(tf_clist *c, tf_clist_entry *entry)
 {
     entry->next = c->spare;

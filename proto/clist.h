@@ -66,6 +66,9 @@ typedef struct tf_clist {
 void tf_clist_init(tf_clist *c, tf_side side, const tf_mem *mem, uint64_t hash_key);
 void tf_clist_clear(tf_clist *c); /* frees everything; `kept` is the caller's */
 
+/* Gives back the spare entries and what the maps do not need. */
+void tf_clist_trim(tf_clist *c);
+
 /* Makes sure that the next `extra` calls of add or revive cannot fail. TF_ERR_NOMEM: nothing changed. */
 TF_MUST_CHECK tf_err tf_clist_reserve(tf_clist *c, size_t extra);
 

@@ -1,7 +1,8 @@
 #include "proto/map.h"
 
 #define CAPACITY_MIN 8u
-#define CAPACITY_KEPT 256u /* not shrunk below: a table that fills and empties all the time must not allocate */
+#define CAPACITY_KEPT 256u /* not shrunk below, */
+#define REMOVALS_KEPT 8u   /* nor before that many removals for each slot: a table that fills and empties must not be moved */
 
 struct tf_map_slot {
     uint64_t key;
@@ -10,38 +11,20 @@ struct tf_map_slot {
     bool used;
 };
 
-static uint64_t rotate(uint64_t x, unsigned bits)
+__extension__ typedef unsigned __int128 wide;
+
+/* Both halves of a product, folded: every bit of either factor reaches every bit. */
+static uint64_t fold(uint64_t a, uint64_t b)
 {
-    return x << bits | x >> (64 - bits);
+    wide product = (wide)a * b;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-static void sip_round(uint64_t v[4])
-{
-    v[0] += v[1];
-    v[1] = rotate(v[1], 13) ^ v[0];
-    v[0] = rotate(v[0], 32);
-    v[2] += v[3];
-    v[3] = rotate(v[3], 16) ^ v[2];
-    v[0] += v[3];
-    v[3] = rotate(v[3], 21) ^ v[0];
-    v[2] += v[1];
-    v[1] = rotate(v[1], 17) ^ v[2];
-    v[2] = rotate(v[2], 32);
-}
-
-/* SipHash-1-3 (Aumasson, Bernstein 2012) of one word: no length block, since every key is one word. */
+/* Two rounds of a folded multiplication, the second with another multiplier, so that the one key that makes a round's factor zero
+ * is nobody's to find. Not cryptographic: where the hash goes stays inside. */
 static uint64_t hash(uint64_t hash_key, uint64_t key)
 {
-    uint64_t v[4] = {hash_key ^ UINT64_C(0x736f6d6570736575), ~hash_key ^ UINT64_C(0x646f72616e646f6d),
-                     hash_key ^ UINT64_C(0x6c7967656e657261), ~hash_key ^ UINT64_C(0x7465646279746573)};
-    v[3] ^= key;
-    sip_round(v);
-    v[0] ^= key;
-    v[2] ^= 0xff;
-    for (int i = 0; i < 3; i++) {
-        sip_round(v);
-    }
-    return v[0] ^ v[1] ^ v[2] ^ v[3];
+    return fold(fold(key ^ hash_key, UINT64_C(0x9e3779b97f4a7c15)) ^ ~hash_key, hash_key | 1u);
 }
 
 static uint32_t hash_of(const tf_map *map, uint64_t key)
@@ -81,6 +64,7 @@ static tf_err resize(tf_map *map, size_t capacity)
 {
     tf_map bigger = *map;
     bigger.capacity = capacity;
+    bigger.removed = 0;
     bigger.slots = tf_alloc(map->mem, capacity * sizeof(tf_map_slot));
     if (bigger.slots == NULL) {
         return TF_ERR_NOMEM;
@@ -166,10 +150,20 @@ tf_err tf_map_put(tf_map *map, uint64_t key, uint64_t value)
 static void shrink(tf_map *map)
 {
     size_t half = map->capacity / 2;
-    if (map->capacity <= CAPACITY_KEPT || map->count > map->capacity / 8 || half < capacity_for(map->count + map->reserved)) {
-        return;
+    bool full = map->count > map->capacity / 8 || half < capacity_for(map->count + map->reserved);
+    if (map->capacity > CAPACITY_KEPT && !full && map->removed / REMOVALS_KEPT >= map->capacity) {
+        (void)resize(map, half);
     }
-    (void)resize(map, half);
+}
+
+void tf_map_trim(tf_map *map)
+{
+    size_t needed = map->count + map->reserved;
+    if (needed == 0) {
+        tf_map_clear(map);
+    } else if (capacity_for(needed) < map->capacity) {
+        (void)resize(map, capacity_for(needed));
+    }
 }
 
 bool tf_map_remove(tf_map *map, uint64_t key)
@@ -192,6 +186,7 @@ bool tf_map_remove(tf_map *map, uint64_t key)
     }
     map->slots[hole] = (tf_map_slot){0};
     map->count--;
+    map->removed++;
     shrink(map);
     return true;
 }

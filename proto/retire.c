@@ -22,6 +22,13 @@ void tf_retire_clear(tf_retire *t)
     t->count = 0;
 }
 
+void tf_retire_trim(tf_retire *t)
+{
+    if (t->count == 0) {
+        release(t);
+    }
+}
+
 static tf_retirement *at(const tf_retire *t, size_t index)
 {
     return &t->ring[(t->head + index) & (t->capacity - 1)];

@@ -29,6 +29,8 @@ typedef struct tf_retire {
 
 void tf_retire_init(tf_retire *t, const tf_mem *mem);
 void tf_retire_clear(tf_retire *t);
+/* Gives back the room of a table that is empty. */
+void tf_retire_trim(tf_retire *t);
 
 /* Room for `extra` more entries. TF_ERR_NOMEM: nothing is lost. */
 TF_MUST_CHECK tf_err tf_retire_reserve(tf_retire *t, size_t extra, const tf_clist *c);

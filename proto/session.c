@@ -329,6 +329,25 @@ void tf_session_end(tf_session *s)
     tf_session_held_clear(s);
 }
 
+void tf_session_trim(tf_session *s)
+{
+    if (s->turn.open || s->ended) {
+        return;
+    }
+    tf_clist_trim(&s->clist);
+    tf_retire_trim(&s->retire);
+    tf_map_trim(&s->pins);
+    tf_map_trim(&s->waiting);
+    if (s->out.items == 0) {
+        tf_session_queue_clear(&s->out, s->mem);
+    }
+    tf_scratch_trim(&s->refs, s->mem, 0);
+    tf_scratch_trim(&s->order, s->mem, 0);
+    tf_scratch_trim(&s->turn.events, s->mem, 0);
+    tf_scratch_trim(&s->turn.mentions, s->mem, 0);
+    tf_scratch_trim(&s->turn.gone, s->mem, 0);
+}
+
 /* -- time ---------------------------------------------------------------------------------------------------------- */
 
 static bool is_ack_pending(const tf_session *s)

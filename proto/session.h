@@ -157,6 +157,9 @@ void tf_session_pop_out(tf_session *s);
 size_t tf_session_out_items(const tf_session *s);
 size_t tf_session_out_bytes(const tf_session *s);
 
+/* Gives back memory that only traffic needs; for a connection that has become idle. Between turns. */
+void tf_session_trim(tf_session *s);
+
 /* When tick has something to do (the `ack` message of D2), TF_NEVER when nothing is pending. */
 tf_time tf_session_deadline(const tf_session *s);
 TF_MUST_CHECK tf_err tf_session_tick(tf_session *s, tf_time now);

@@ -55,52 +55,6 @@ void tf_wr_init(tf_writer *w, uint8_t *buf, size_t cap)
     *w = (tf_writer){.start = buf, .at = buf, .end = buf + cap, .full = false};
 }
 
-/* Where the next len bytes go; NULL when there is no room. */
-static uint8_t *wr_take(tf_writer *w, size_t len)
-{
-    if (tf_wr_left(w) < len) {
-        w->full = true;
-        return NULL;
-    }
-    uint8_t *at = w->at;
-    w->at += len;
-    return at;
-}
-
-static void store_u32(uint8_t *at, uint32_t value)
-{
-    at[0] = (uint8_t)(value >> 24);
-    at[1] = (uint8_t)(value >> 16);
-    at[2] = (uint8_t)(value >> 8);
-    at[3] = (uint8_t)value;
-}
-
-void tf_wr_u16(tf_writer *w, uint16_t value)
-{
-    uint8_t *at = wr_take(w, 2);
-    if (at != NULL) {
-        at[0] = (uint8_t)(value >> 8);
-        at[1] = (uint8_t)value;
-    }
-}
-
-void tf_wr_u32(tf_writer *w, uint32_t value)
-{
-    uint8_t *at = wr_take(w, 4);
-    if (at != NULL) {
-        store_u32(at, value);
-    }
-}
-
-void tf_wr_u64(tf_writer *w, uint64_t value)
-{
-    uint8_t *at = wr_take(w, 8);
-    if (at != NULL) {
-        store_u32(at, (uint32_t)(value >> 32));
-        store_u32(at + 4, (uint32_t)value);
-    }
-}
-
 /* The k of the shortest form. */
 static unsigned var_form(uint64_t value)
 {
@@ -134,13 +88,5 @@ void tf_wr_var(tf_writer *w, uint64_t value)
     default:
         tf_wr_u64(w, value);
         return;
-    }
-}
-
-void tf_wr_bytes(tf_writer *w, tf_slice bytes)
-{
-    uint8_t *at = wr_take(w, bytes.len);
-    if (at != NULL && bytes.len > 0) {
-        memcpy(at, bytes.data, bytes.len);
     }
 }

@@ -114,12 +114,39 @@ static inline void tf_wr_u8(tf_writer *w, uint8_t value)
     *w->at++ = value;
 }
 
-void tf_wr_u16(tf_writer *w, uint16_t value);
-void tf_wr_u32(tf_writer *w, uint32_t value);
-void tf_wr_u64(tf_writer *w, uint64_t value);
+/* len bytes, or nothing and a full writer. */
+static inline void tf_wr_bytes(tf_writer *w, tf_slice bytes)
+{
+    if (tf_wr_left(w) < bytes.len) {
+        w->full = true;
+    } else if (bytes.len > 0) {
+        memcpy(w->at, bytes.data, bytes.len);
+        w->at += bytes.len;
+    }
+}
+
+static inline void tf_wr_u16(tf_writer *w, uint16_t value)
+{
+    const uint8_t bytes[2] = {(uint8_t)(value >> 8), (uint8_t)value};
+    tf_wr_bytes(w, tf_slice_of(bytes, sizeof(bytes)));
+}
+
+static inline void tf_wr_u32(tf_writer *w, uint32_t value)
+{
+    const uint8_t bytes[4] = {(uint8_t)(value >> 24), (uint8_t)(value >> 16), (uint8_t)(value >> 8), (uint8_t)value};
+    tf_wr_bytes(w, tf_slice_of(bytes, sizeof(bytes)));
+}
+
+static inline void tf_wr_u64(tf_writer *w, uint64_t value)
+{
+    const uint8_t bytes[8] = {(uint8_t)(value >> 56), (uint8_t)(value >> 48), (uint8_t)(value >> 40),
+                              (uint8_t)(value >> 32), (uint8_t)(value >> 24), (uint8_t)(value >> 16),
+                              (uint8_t)(value >> 8),  (uint8_t)value};
+    tf_wr_bytes(w, tf_slice_of(bytes, sizeof(bytes)));
+}
+
 /* value < 2^62, asserted. */
 void tf_wr_var(tf_writer *w, uint64_t value);
-void tf_wr_bytes(tf_writer *w, tf_slice bytes);
 /* Bytes that tf_wr_var takes for value. */
 size_t tf_var_len(uint64_t value);
 

@@ -2,10 +2,12 @@
 
 #include <xxhash.h>
 
+#include "node/store/arena.h"
 #include "proto/map.h"
 
 #define CHANNEL_COST 256u /* what a channel takes beside its name, index included */
 #define ENTRY_COST 64u    /* the same for a message, beside the entry */
+#define KEY_SHARDS 64u    /* tables that share the keys: one grows at a time, so nobody waits for a large one to be moved */
 
 /* One message: id, client id and body follow. */
 typedef struct entry {
@@ -37,7 +39,8 @@ typedef struct channel {
 struct tf_memory_store {
     tf_memory_store_config config;
     tf_map names;       /* hash -> channel, chained by same_hash */
-    tf_map keys;        /* hash -> entry, chained by same_hash */
+    tf_map keys[KEY_SHARDS]; /* hash -> entry, chained by same_hash */
+    tf_arena arena;          /* the entries */
     channel **channels; /* [number - 1] */
     size_t channel_count;
     size_t channel_capacity;
@@ -62,6 +65,12 @@ static uint64_t hash_key(const tf_memory_store *memory, uint64_t number, const t
     memcpy(bytes + sizeof(number), origin->bytes, TF_NODE_ID_LEN);
     memcpy(bytes + sizeof(number) + TF_NODE_ID_LEN, client_id.data, client_id.len);
     return XXH3_64bits_withSeed(bytes, sizeof(number) + TF_NODE_ID_LEN + client_id.len, memory->config.hash_key);
+}
+
+/* The upper bits: the table places by a hash of all. */
+static tf_map *shard_of(tf_memory_store *memory, uint64_t hash)
+{
+    return &memory->keys[hash >> 58];
 }
 
 static void *map_pointer(const tf_map *map, uint64_t key)
@@ -189,17 +198,17 @@ static tf_refusal append(tf_memory_store *memory, const tf_store_op *op)
     }
     TF_ASSERT(m->seq == c->count + 1);
     uint64_t hash = hash_key(memory, op->channel, &m->origin, m->client_id);
-    entry *e = tf_alloc(memory->config.mem, size);
-    if (e != NULL) {
-        fill(e, op->channel, m);
-        e->same_hash = map_pointer(&memory->keys, hash);
-    }
-    if (e == NULL || tf_map_put(&memory->keys, hash, (uintptr_t)e) != TF_OK) {
-        tf_free(memory->config.mem, e, size);
+    tf_map *keys = shard_of(memory, hash);
+    entry *e = tf_map_reserve(keys, 1) == TF_OK ? tf_arena_take(&memory->arena, size) : NULL;
+    if (e == NULL) {
         c->refused_in = memory->groups;
         memory->full = true;
         return TF_REFUSAL_STORE_FULL;
     }
+    fill(e, op->channel, m);
+    e->same_hash = map_pointer(keys, hash);
+    tf_err err = tf_map_put(keys, hash, (uintptr_t)e);
+    TF_ASSERT(err == TF_OK); /* there was room */
     c->entries[c->count++] = e;
     memory->messages++;
     memory->bytes += size + ENTRY_COST;
@@ -286,7 +295,8 @@ static void stored_of(const entry *e, tf_stored *out)
 static tf_err memory_find(void *ctx, uint64_t number, const tf_node_id *origin, tf_slice client_id, tf_stored *out)
 {
     tf_memory_store *memory = ctx;
-    const entry *e = map_pointer(&memory->keys, hash_key(memory, number, origin, client_id));
+    uint64_t hash = hash_key(memory, number, origin, client_id);
+    const entry *e = map_pointer(shard_of(memory, hash), hash);
     while (e != NULL && !(e->channel == number && tf_node_id_eq(&e->origin, origin) &&
                           tf_slice_eq(entry_client_id(e), client_id))) {
         e = e->same_hash;
@@ -348,13 +358,9 @@ tf_err tf_memory_store_new(tf_memory_store **out, const tf_memory_store_config *
         memory->config.channels_max = TF_CHANNELS_MAX;
     }
     tf_map_init(&memory->names, config->mem, config->hash_key);
-    tf_map_init(&memory->keys, config->mem, config->hash_key);
-    if (config->messages_expected > 0) {
-        tf_err err = tf_map_reserve(&memory->keys, config->messages_expected);
-        if (err != TF_OK) {
-            tf_memory_store_free(memory);
-            return err;
-        }
+    tf_arena_init(&memory->arena, config->mem);
+    for (size_t i = 0; i < KEY_SHARDS; i++) {
+        tf_map_init(&memory->keys[i], config->mem, config->hash_key);
     }
     *out = memory;
     return TF_OK;
@@ -362,10 +368,6 @@ tf_err tf_memory_store_new(tf_memory_store **out, const tf_memory_store_config *
 
 static void free_channel(const tf_mem *mem, channel *c)
 {
-    for (size_t i = 0; i < c->count; i++) {
-        entry *e = c->entries[i];
-        tf_free(mem, e, entry_size(e->id_len, e->client_id_len, e->body_len));
-    }
     tf_free(mem, c->entries, c->capacity * sizeof(*c->entries));
     tf_free(mem, c, sizeof(*c));
 }
@@ -381,7 +383,10 @@ void tf_memory_store_free(tf_memory_store *memory)
     }
     tf_free(mem, memory->channels, memory->channel_capacity * sizeof(*memory->channels));
     tf_map_clear(&memory->names);
-    tf_map_clear(&memory->keys);
+    for (size_t i = 0; i < KEY_SHARDS; i++) {
+        tf_map_clear(&memory->keys[i]);
+    }
+    tf_arena_clear(&memory->arena);
     tf_free(mem, memory, sizeof(*memory));
 }
 

@@ -12,7 +12,6 @@ typedef struct tf_memory_store_config {
     uint64_t hash_key;     /* random */
     uint64_t bytes_max;    /* messages, names, their index; 0: TF_STORE_MEMORY_BYTES */
     uint64_t channels_max; /* 0: TF_CHANNELS_MAX */
-    size_t messages_expected; /* room in the index from the start: growing it later pauses everything; 0: none */
 } tf_memory_store_config;
 
 /* TF_ERR_NOMEM. */

@@ -17,7 +17,7 @@ class Tree:
         self.findings = 0
         for folder, folders, names in os.walk(self.root):
             folders[:] = sorted(name for name in folders if not SKIPPED_FOLDERS.match(name))
-            for name in sorted(names):
+            for name in sorted(name for name in names if name != ".git"):
                 self.files.append(os.path.relpath(os.path.join(folder, name), self.root))
         with open(os.path.join(HERE, "pure.txt"), encoding="utf-8") as lines:
             self.pure_patterns = [line.strip() for line in lines if line.strip() and not line.startswith("#")]

@@ -155,6 +155,7 @@ START_TEST(clist_gives_its_memory_back)
     for (size_t i = 0; i < 10000; i++) {
         tf_clist_remove(&clist, entries[i]);
     }
+    tf_clist_trim(&clist);
     ck_assert_uint_lt(tf_test_heap_shared()->live_bytes - before, full / 50);
     tf_clist_clear(&clist);
     ck_assert_uint_eq(tf_test_heap_shared()->live_bytes, before);

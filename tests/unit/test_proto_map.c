@@ -208,10 +208,72 @@ START_TEST(map_gives_its_memory_back)
     for (uint64_t key = 1; key < 10000; key++) {
         ck_assert(tf_map_remove(&map, key));
     }
-    ck_assert_uint_le(heap.live_bytes, 6144);
+    tf_map_trim(&map);
+    ck_assert(tf_map_get(&map, 0, NULL));
+    ck_assert_uint_le(heap.live_bytes, 256);
     ck_assert_uint_eq(heap.live_blocks, 1);
+    ck_assert_int_eq(tf_map_reserve(&map, 1000), TF_OK);
+    tf_map_trim(&map); /* what is reserved stays */
+    tf_test_heap_fail_at(&heap, 0, true);
+    for (uint64_t key = 1; key <= 1000; key++) {
+        ck_assert_int_eq(tf_map_put(&map, key, key), TF_OK);
+    }
     tf_map_clear(&map);
     ck_assert_uint_eq(heap.live_bytes, 0);
+    tf_map_trim(&map);
+    ck_assert_uint_eq(heap.live_bytes, 0);
+}
+END_TEST
+
+/* `rounds` times full and empty again; how often the table was moved. */
+static size_t moves_of(size_t rounds, size_t members, size_t *live_bytes)
+{
+    tf_test_heap heap;
+    tf_test_heap_init(&heap);
+    tf_map map;
+    tf_map_init(&map, &heap.mem, 3);
+    bool ok = true; /* asked once: an assertion of Check takes longer than what it looks at */
+    for (size_t round = 0; round < rounds; round++) {
+        for (uint64_t key = 0; key < members; key++) {
+            ok = ok && tf_map_put(&map, key, key) == TF_OK;
+        }
+        for (uint64_t key = 0; key < members; key++) {
+            ok = ok && tf_map_remove(&map, key);
+        }
+    }
+    ck_assert(ok);
+    size_t moves = (size_t)heap.calls;
+    *live_bytes = heap.live_bytes;
+    tf_map_clear(&map);
+    return moves;
+}
+
+START_TEST(map_filled_and_emptied_again_and_again_is_seldom_moved)
+{
+    size_t bytes = 0;
+    size_t first = moves_of(1, 1024, &bytes); /* 8, 16, 32 ... 2048 */
+    ck_assert_uint_eq(first, 9);
+    ck_assert_uint_le(moves_of(160, 1024, &bytes), first + 160 / 8); /* 163 840 removals, 2 048 slots */
+}
+END_TEST
+
+START_TEST(map_that_stays_nearly_empty_becomes_small)
+{
+    size_t bytes = 0;
+    tf_test_heap heap;
+    tf_test_heap_init(&heap);
+    tf_map map;
+    tf_map_init(&map, &heap.mem, 3);
+    ck_assert_int_eq(tf_map_reserve(&map, 1500), TF_OK);
+    ck_assert_int_eq(tf_map_reserve(&map, 0), TF_OK);
+    bytes = heap.live_bytes;
+    bool ok = true;
+    for (uint64_t key = 0; key < 40000; key++) {
+        ok = ok && tf_map_put(&map, key, key) == TF_OK && tf_map_remove(&map, key);
+    }
+    ck_assert(ok);
+    ck_assert_uint_le(heap.live_bytes, bytes / 8);
+    tf_map_clear(&map);
 }
 END_TEST
 
@@ -245,6 +307,8 @@ int main(void)
         map_reserved_puts_cannot_fail,
         map_reserve_beyond_memory_is_refused,
         map_gives_its_memory_back,
+        map_filled_and_emptied_again_and_again_is_seldom_moved,
+        map_that_stays_nearly_empty_becomes_small,
         map_hash_key_changes_the_order,
         NULL,
     };

@@ -1,0 +1,90 @@
+/* node/mem_cache: memory as every core expects it, whatever was kept. */
+#include "node/mem_cache.h"
+#include "tests/support/check_main.h"
+
+static uint8_t *take(const tf_mem *mem, size_t size)
+{
+    uint8_t *memory = tf_alloc(mem, size);
+    ck_assert_ptr_nonnull(memory);
+    bool zeroed = true;
+    for (size_t i = 0; i < size; i++) {
+        zeroed = zeroed && memory[i] == 0;
+    }
+    ck_assert(zeroed);
+    memset(memory, 0xa5, size);
+    return memory;
+}
+
+START_TEST(mem_cache_blocks_of_every_size_are_zeroed_again_and_again)
+{
+    tf_mem_cache *cache = NULL;
+    ck_assert_int_eq(tf_mem_cache_new(&cache), TF_OK);
+    const tf_mem *mem = tf_mem_cache_get(cache);
+    for (int round = 0; round < 3; round++) {
+        for (size_t size = 0; size <= TF_MEM_CACHE_SMALL + 9; size += 1 + size / 64) {
+            uint8_t *one = take(mem, size);
+            uint8_t *two = take(mem, size);
+            bool kept = true;
+            for (size_t i = 0; i < size; i++) {
+                kept = kept && one[i] == 0xa5;
+            }
+            ck_assert(kept);
+            tf_free(mem, one, size);
+            tf_free(mem, two, size);
+        }
+    }
+    tf_mem_cache_free(cache);
+}
+END_TEST
+
+START_TEST(mem_cache_large_blocks_come_and_go)
+{
+    static const size_t sizes[] = {TF_MEM_CACHE_LARGE - 1, TF_MEM_CACHE_LARGE, TF_MEM_CACHE_LARGE + 1,
+                                   2 * TF_MEM_CACHE_LARGE + 12345};
+    tf_mem_cache *cache = NULL;
+    ck_assert_int_eq(tf_mem_cache_new(&cache), TF_OK);
+    const tf_mem *mem = tf_mem_cache_get(cache);
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        uint8_t *memory = tf_alloc(mem, sizes[i]);
+        ck_assert_ptr_nonnull(memory);
+        bool zeroed = true;
+        for (size_t at = 0; at < sizes[i]; at += 4096) {
+            zeroed = zeroed && memory[at] == 0;
+            memory[at] = 1;
+        }
+        ck_assert(zeroed);
+        memory[sizes[i] - 1] = 1;
+        tf_free(mem, memory, sizes[i]);
+    }
+    ck_assert_ptr_null(tf_alloc(mem, SIZE_MAX));
+    ck_assert_ptr_null(tf_alloc(mem, SIZE_MAX - TF_MEM_CACHE_LARGE));
+    tf_mem_cache_free(cache);
+}
+END_TEST
+
+START_TEST(mem_cache_keeps_no_more_than_it_may)
+{
+    enum { COUNT = 2000 };
+    static void *blocks[COUNT];
+    tf_mem_cache *cache = NULL;
+    ck_assert_int_eq(tf_mem_cache_new(&cache), TF_OK);
+    const tf_mem *mem = tf_mem_cache_get(cache);
+    for (size_t i = 0; i < COUNT; i++) {
+        blocks[i] = tf_alloc(mem, 1000);
+        ck_assert_ptr_nonnull(blocks[i]);
+    }
+    for (size_t i = 0; i < COUNT; i++) {
+        tf_free(mem, blocks[i], 1000);
+        ck_assert_uint_le(tf_mem_cache_kept(cache), TF_MEM_CACHE_BYTES);
+    }
+    tf_mem_cache_free(cache);
+    tf_mem_cache_free(NULL);
+}
+END_TEST
+
+int main(void)
+{
+    const TTest *const tests[] = {mem_cache_blocks_of_every_size_are_zeroed_again_and_again,
+                                  mem_cache_large_blocks_come_and_go, mem_cache_keeps_no_more_than_it_may, NULL};
+    return tf_test_run("node/mem_cache", tests);
+}
