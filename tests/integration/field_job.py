@@ -62,13 +62,19 @@ class Feed(threading.Thread):
         self.start()
 
     def run(self):
+        try:
+            self.write_all()
+            self.file.close()
+        except BrokenPipeError:
+            pass  # the program has ended, and its status says why
+
+    def write_all(self):
         began = time.monotonic()
         while not self.over.wait(0.005) and self.written < LINES_MAX:
             due = min(int((time.monotonic() - began) * self.rate), LINES_MAX)
             self.file.write(b"".join(line(number) + b"\n" for number in range(self.written, due)))
             self.file.flush()
             self.written = due
-        self.file.close()
 
     def stop(self):
         """How many lines there were."""
