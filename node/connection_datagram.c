@@ -127,9 +127,11 @@ static bool send_packet(tf_connection *c, const tf_link_packet *packet, uint8_t 
         return true;
     }
     tf_err sent = TF_OK;
-    if (!packet->to_current_only && tf_address_is_set(&c->candidate) && len <= c->candidate_credit) {
+    /* One that has not yet answered gets no more than it could send itself. */
+    bool in_credit = len <= c->candidate_credit || tf_link_datagram_move_answered(c->link);
+    if (!packet->to_current_only && tf_address_is_set(&c->candidate) && in_credit) {
         tf_datagram_path to = {.peer = c->candidate, .local = c->candidate_from};
-        c->candidate_credit -= len;
+        c->candidate_credit -= len < c->candidate_credit ? len : c->candidate_credit;
         sent = tf_datagram_send(c->candidate_socket, &to, tf_slice_of(buf, len));
     }
     if (!packet->to_candidate) {

@@ -56,6 +56,8 @@ void tf_link_datagram_down(tf_link *link, tf_time now);
  * challenged now. TF_LINK_EVENT_MOVED gives the verdict: the new address, unless the old one answers within 3 PTO (at most
  * 1 s) or the new one does not. No-op while a test is going on. */
 void tf_link_datagram_moved(tf_link *link, tf_time now);
+/* Whether the new address has answered, so that the peer can be reached there, while the old one may still do so. */
+bool tf_link_datagram_move_answered(const tf_link *link);
 
 /* -- in ------------------------------------------------------------------------------------------------------------ */
 

@@ -157,6 +157,9 @@ static void measure(tf_link *link, tf_time now, const tf_link_sent *sent, const 
     if (largest < sent->oldest || !tf_link_sent_at(sent, largest)->open) {
         return;
     }
+    if (link->datagram.move.testing) {
+        return; /* the ack may have come by a way that is not the route's */
+    }
     tf_time sample = now - tf_link_sent_at(sent, largest)->at;
     tf_link_rtt_add(&link->routes[TF_ROUTE_DATAGRAM].rtt, sample, ack->delay);
 }

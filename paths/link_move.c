@@ -2,6 +2,15 @@
  * old one wins if it answers. Who copies packets to both meanwhile is the edge. */
 #include "paths/link_private.h"
 
+/* RFC 9000 8.2.4: what was measured may have been measured through one who stands nearer than the peer and passes packets
+ * on, so the old address has at least as long as it would have before any measurement. */
+static tf_time span(tf_time pto)
+{
+    tf_link_rtt unmeasured;
+    tf_link_rtt_init(&unmeasured);
+    return tf_time_min(TF_MOVE_PTOS * tf_time_max(pto, tf_link_rtt_pto(&unmeasured)), TF_MOVE_SPAN_MAX);
+}
+
 void tf_link_datagram_moved(tf_link *link, tf_time now)
 {
     tf_link_enter(link, now);
@@ -15,8 +24,13 @@ void tf_link_datagram_moved(tf_link *link, tf_time now)
         .tokens = {tf_rand_u64(link->config.rand), tf_rand_u64(link->config.rand)},
         .wanted = {true, true},
         .again_at = now + pto,
-        .ends_at = now + tf_time_min(TF_MOVE_PTOS * pto, TF_MOVE_SPAN_MAX),
+        .ends_at = now + span(pto),
     };
+}
+
+bool tf_link_datagram_move_answered(const tf_link *link)
+{
+    return link->datagram.move.testing && link->datagram.move.answered;
 }
 
 static void decide(tf_link *link, bool moved)

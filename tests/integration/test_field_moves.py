@@ -64,7 +64,7 @@ def somebody_races_copies(world, routes):
                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         try:
             assert attacker.stdout.readline() == "ready\n"
-            job.relay.err.wait_for("event=address_kept", 3)
+            job.relay.err.wait_for("event=address_kept", 6)
             job.more(field_job.RATE)
         finally:
             said = attacker.communicate()[0].split()
@@ -78,6 +78,10 @@ def somebody_races_copies(world, routes):
 
 def test_one_who_races_copies_of_the_datagrams_wins_nothing(world):
     somebody_races_copies(world, "both")
+
+
+def test_one_who_races_copies_of_datagrams_that_are_alone_wins_nothing(world):
+    somebody_races_copies(world, "datagram")
 
 
 field_job.skip_file()

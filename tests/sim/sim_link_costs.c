@@ -185,6 +185,23 @@ START_TEST(link_new_address_is_taken_unless_the_old_one_answers)
 }
 END_TEST
 
+START_TEST(link_old_address_has_time_to_answer_however_short_round_trips_were)
+{
+    start(5 * TF_MS);
+    ends_end *end = &t->ends.end[0];
+    end->old_address_dead = true;
+    tf_link_datagram_moved(end->link, net_now(t->ends.net));
+    ends_run_for(&t->ends, 600 * TF_MS);
+    ck_assert_uint_eq(end->moved[0] + end->moved[1], 0);
+    ck_assert(tf_link_datagram_move_answered(end->link));
+    end->old_address_dead = false;
+    ends_run_for(&t->ends, 300 * TF_MS);
+    ck_assert_uint_eq(end->moved[0], 1);
+    ck_assert_uint_eq(end->moved[1], 0);
+    finish(15 * TF_SECOND);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("paths/link, costs and reports");
@@ -197,6 +214,7 @@ int main(void)
     tcase_add_test(tcase, link_counts_first_copies_repeats_and_rescues);
     tcase_add_test(tcase, link_tells_round_trip_loss_and_flight);
     tcase_add_loop_test(tcase, link_new_address_is_taken_unless_the_old_one_answers, 0, 4);
+    tcase_add_test(tcase, link_old_address_has_time_to_answer_however_short_round_trips_were);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);
