@@ -64,8 +64,8 @@ def somebody_races_copies(world, routes):
                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         try:
             assert attacker.stdout.readline() == "ready\n"
-            job.relay.err.wait_for("event=address_kept", 6)
-            job.more(field_job.RATE)
+            job.relay.err.wait_for("event=address_kept", 3)
+            job.more(3 * field_job.RATE)
         finally:
             said = attacker.communicate()[0].split()
         assert not job.relay.events("address_moved"), job.relay.err.tail()
