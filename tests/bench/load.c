@@ -12,6 +12,7 @@
 #include "node/edge_mem.h"
 #include "node/keyfile.h"
 #include "proto/limits.h"
+#include "tests/bench/measure.h"
 
 #define LIMIT_DEFAULT 60.0
 #define SETTLE_DEFAULT 2.0
@@ -203,7 +204,7 @@ static bool one_number(tf_load_options *options, int option, const char *text)
         options->connections = (uint32_t)value;
         return true;
     case 's':
-        if (!number(text, sizeof(tf_load_stamp), TF_BODY_MAX, &value)) {
+        if (!number(text, sizeof(tf_stamp), TF_BODY_MAX, &value)) {
             return false;
         }
         options->size = (uint64_t)value;

@@ -28,13 +28,6 @@ typedef struct tf_load_options {
     tf_time settle; /* waits at most so long for all routes before it begins */
 } tf_load_options;
 
-/* At the beginning of every body, in the byte order of the machine: both ends run on one. */
-typedef struct tf_load_stamp {
-    uint64_t seq;  /* from 0 */
-    uint64_t sent; /* CLOCK_MONOTONIC ns when the library took it */
-    uint64_t due;  /* when the schedule wanted it; without a rate the same as sent */
-} tf_load_stamp;
-
 typedef struct tf_load_client {
     const tf_load_options *options;
     tf_identity *identity;

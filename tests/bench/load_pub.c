@@ -40,7 +40,7 @@ static bool may_send(const load_pub *p)
 static void feed(load_pub *p)
 {
     while (may_send(p)) {
-        tf_load_stamp stamp = {.seq = p->taken, .sent = tf_measure_now()};
+        tf_stamp stamp = {.seq = p->taken, .sent = tf_measure_now()};
         stamp.due = p->options->rate > 0 ? due(p, p->taken) : stamp.sent;
         if (stamp.due > stamp.sent) {
             return;

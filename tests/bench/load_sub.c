@@ -12,7 +12,7 @@
 #include "tests/bench/measure.h"
 
 typedef struct load_sample {
-    tf_load_stamp stamp;
+    tf_stamp stamp;
     uint64_t received;
 } load_sample;
 
@@ -39,7 +39,7 @@ typedef struct load_sub {
 
 static void activity(load_sub *s, const tf_node_event *event, uint64_t now)
 {
-    tf_load_stamp stamp;
+    tf_stamp stamp;
     if (event->body.len < sizeof(stamp)) {
         (void)fprintf(stderr, "tf-load: a message that is not ours is in the channel\n");
         s->status = TF_LOAD_WRONG;

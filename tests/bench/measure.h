@@ -11,6 +11,13 @@ uint64_t tf_measure_now(void);
 /* Seconds of CPU that this process has used, user and system, all threads. */
 double tf_measure_cpu(void);
 
+/* At the beginning of every body, in the byte order of the machine: all ends run on one. */
+typedef struct tf_stamp {
+    uint64_t seq;  /* from 0 */
+    uint64_t sent; /* tf_measure_now when it was handed over */
+    uint64_t due;  /* when the schedule wanted it; without a rate the same as sent */
+} tf_stamp;
+
 /* Latencies in nanoseconds, counted in cells of less than 1 % width, so that any number of them takes the same room. */
 #define TF_LATENCY_CELLS 4736u
 
