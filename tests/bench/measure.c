@@ -1,7 +1,6 @@
 #include "tests/bench/measure.h"
 
 #include <stdio.h>
-#include <sys/resource.h>
 #include <time.h>
 
 #include "proto/types.h"
@@ -13,19 +12,21 @@
 
 _Static_assert((LATENCY_BITS - CELL_BITS + 1) * CELL_HALF <= TF_LATENCY_CELLS, "every latency has a cell");
 
-uint64_t tf_measure_now(void)
+static uint64_t clock_ns(clockid_t clock)
 {
     struct timespec at;
-    TF_ASSERT(clock_gettime(CLOCK_MONOTONIC, &at) == 0);
+    TF_ASSERT(clock_gettime(clock, &at) == 0);
     return (uint64_t)at.tv_sec * 1000000000u + (uint64_t)at.tv_nsec;
+}
+
+uint64_t tf_measure_now(void)
+{
+    return clock_ns(CLOCK_MONOTONIC);
 }
 
 double tf_measure_cpu(void)
 {
-    struct rusage usage;
-    TF_ASSERT(getrusage(RUSAGE_SELF, &usage) == 0);
-    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+    return (double)clock_ns(CLOCK_PROCESS_CPUTIME_ID) / 1e9;
 }
 
 static size_t cell_of(uint64_t ns)
