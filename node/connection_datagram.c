@@ -143,7 +143,7 @@ static bool send_packet(tf_connection *c, const tf_link_packet *packet, uint8_t 
 
 void tf_connection_flush_datagrams(tf_connection *c)
 {
-    uint8_t buf[TF_PACKET_BASE];
+    uint8_t buf[TF_PACKET_MAX];
     tf_link_packet packet;
     if (c->keyring == NULL || !c->has_to || c->socket == NULL) {
         return;

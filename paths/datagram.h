@@ -15,7 +15,7 @@
 
 struct event_base;
 
-#define TF_DATAGRAM_MAX 1472u /* one packet */
+#define TF_DATAGRAM_MAX TF_PACKET_MAX
 #define TF_DATAGRAM_BATCH 64u
 #define TF_DATAGRAM_TURN 256u
 #define TF_DATAGRAM_SOFT_ERRORS 8u

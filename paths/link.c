@@ -56,6 +56,7 @@ tf_err tf_link_new(tf_link **out, const tf_link_config *config, tf_time now)
     link->ring.max_segments = config->send_window_segments;
     link->ring.max_bytes = config->send_window_bytes;
     tf_link_congestion_init(&link->datagram.cc);
+    tf_link_mtu_init(&link->datagram.mtu);
     link->datagram.next = config->first_seq;
     link->datagram.loss_at = TF_NEVER;
     link->datagram.paced_at = TF_NEVER;

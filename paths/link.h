@@ -52,6 +52,10 @@ void tf_link_datagram_up(tf_link *link, tf_time now, uint64_t generation);
 /* The datagram route cannot be used at all (socket error). It goes on being probed. */
 void tf_link_datagram_down(tf_link *link, tf_time now);
 
+/* The system refused to send a packet of `size` bytes of UDP payload (EMSGSIZE): none as large goes from now on, and what
+ * such packets hold goes again. */
+void tf_link_datagram_refused(tf_link *link, tf_time now, size_t size);
+
 /* A packet that opened, with the highest number so far, came from an address that is not the one in use: both are
  * challenged now. TF_LINK_EVENT_MOVED gives the verdict: the new address, unless the old one answers within 3 PTO (at most
  * 1 s) or the new one does not. No-op while a test is going on. */
@@ -209,6 +213,8 @@ typedef struct tf_route_stats {
     uint64_t late[TF_LATE_BUCKETS]; /* second copies that came here, by lateness; of the last TF_LINK_RECENT segments */
     uint64_t told_first;   /* of our copies, as the peer says: those that came first, */
     uint64_t told_repeats; /* and those that came second */
+    uint64_t mtu;       /* datagram only: bytes of UDP payload that a packet may have now */
+    uint64_t mtu_falls; /* to the base size, since larger packets did not arrive any more */
 } tf_route_stats;
 
 typedef struct tf_link_stats {

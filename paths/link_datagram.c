@@ -192,9 +192,11 @@ static void finish(tf_link *link, tf_time now, tf_link_generation *generation, c
     packet->at = now;
     packet->open = packet->eliciting;
     packet->bytes = 0;
-    d->eliciting += packet->eliciting ? 1 : 0;
-    if (packet->eliciting && generation->keys == TF_LINK_KEYS_CURRENT && tf_link_route_is_live(route)) {
-        packet->bytes = (uint16_t)(len + TF_PACKET_HEADER + TF_PACKET_TAG);
+    d->eliciting += packet->eliciting && !packet->probe ? 1 : 0;
+    packet->size = (uint16_t)(len + TF_PACKET_HEADER + TF_PACKET_TAG);
+    if (packet->eliciting && !packet->probe && generation->keys == TF_LINK_KEYS_CURRENT &&
+        tf_link_route_is_live(route)) {
+        packet->bytes = packet->size;
         tf_link_congestion_sent(&d->cc, &route->rtt, now, packet->bytes);
         tf_link_route_outstanding(route, now, true);
         d->last_eliciting = now;
@@ -205,6 +207,7 @@ static void finish(tf_link *link, tf_time now, tf_link_generation *generation, c
         tf_link_data(link, now, TF_ROUTE_DATAGRAM);
         tf_link_standby_measure(link, now);
         tf_link_watch_sent(link, now, TF_ROUTE_DATAGRAM);
+        tf_link_mtu_used(&d->mtu, now);
     }
     if (!packet->eliciting) {
         tf_link_sent_settle(&generation->sent);
@@ -245,6 +248,19 @@ static bool next_challenge(tf_link *link, challenge *out)
     return false;
 }
 
+/* Fills w to its end, if a frame fits there. */
+static void pad(tf_writer *w)
+{
+    static const uint8_t zeroes[TF_PACKET_PLAIN_MAX];
+    if (tf_wr_left(w) < TF_FRAME_HEADER) {
+        return;
+    }
+    tf_frame frame;
+    frame.type = TF_FRAME_PADDING;
+    frame.u.payload = tf_slice_of(zeroes, tf_wr_left(w) - TF_FRAME_HEADER);
+    TF_ASSERT(tf_frame_write(w, &frame));
+}
+
 static bool pull_challenge(tf_link *link, tf_time now, uint8_t *buf, tf_link_packet *out)
 {
     challenge next;
@@ -256,17 +272,14 @@ static bool pull_challenge(tf_link *link, tf_time now, uint8_t *buf, tf_link_pac
         return false;
     }
     tf_writer w;
-    tf_wr_init(&w, buf, TF_PACKET_PLAIN_MAX);
+    tf_wr_init(&w, buf, TF_PACKET_PLAIN_BASE);
     tf_frame frame;
     frame.type = TF_FRAME_CHALLENGE;
     frame.u.token = next.token;
     TF_ASSERT(tf_frame_write(&w, &frame));
     if (!next.to_candidate && !next.to_current_only) {
         /* The path is to prove that it takes whole packets; an address under test may not be sent that much. */
-        static const uint8_t zeroes[TF_PACKET_PLAIN_MAX];
-        frame.type = TF_FRAME_PADDING;
-        frame.u.payload = tf_slice_of(zeroes, tf_wr_left(&w) - TF_FRAME_HEADER);
-        TF_ASSERT(tf_frame_write(&w, &frame));
+        pad(&w);
     }
     const tf_link_sent_packet packet = {.eliciting = true};
     *next.wanted = false;
@@ -287,18 +300,25 @@ static void write_probe(tf_link *link, tf_time now, tf_writer *w)
     tf_link_watch_probed(link, now, TF_ROUTE_DATAGRAM);
 }
 
-bool tf_link_pull_packet(tf_link *link, tf_time now, uint8_t *buf, size_t cap, tf_link_packet *out)
+/* A route that was down, or is new, has to prove that it takes base packets: all that obliges an ack is padded to one. */
+static bool is_to_be_proved(const tf_link *link, const tf_link_generation *generation)
 {
-    tf_link_enter(link, now);
-    TF_ASSERT(cap >= TF_PACKET_PLAIN_MAX);
+    return link->routes[TF_ROUTE_DATAGRAM].verdict == TF_VERDICT_DOWN || generation->keys == TF_LINK_KEYS_UNCONFIRMED;
+}
+
+/* What is sent again, and what asks after packets, goes in base packets: repair does not depend on the path's MTU. */
+static size_t plain_max(const tf_link *link, const tf_link_generation *generation)
+{
+    const tf_link_datagram *d = &link->datagram;
+    if (link->ring.queued > 0 || d->probes > 0 || is_to_be_proved(link, generation)) {
+        return TF_PACKET_PLAIN_BASE;
+    }
+    return (size_t)d->mtu.size - TF_PACKET_HEADER - TF_PACKET_TAG;
+}
+
+static bool pull_frames(tf_link *link, tf_time now, tf_link_generation *generation, uint8_t *buf, tf_link_packet *out)
+{
     tf_link_datagram *d = &link->datagram;
-    if (pull_challenge(link, now, buf, out)) {
-        return true;
-    }
-    tf_link_generation *generation = tf_link_datagram_sending(link);
-    if (generation == NULL || link->state == TF_LINK_CLOSED) {
-        return false;
-    }
     bool segments = may_send_segments(link, now);
     if (!segments && d->probes == 0 && !tf_link_control_waits(link, TF_ROUTE_DATAGRAM)) {
         return false;
@@ -309,7 +329,7 @@ bool tf_link_pull_packet(tf_link *link, tf_time now, uint8_t *buf, size_t cap, t
         return false;
     }
     tf_writer w;
-    tf_wr_init(&w, buf, TF_PACKET_PLAIN_MAX);
+    tf_wr_init(&w, buf, plain_max(link, generation));
     tf_link_sent_packet packet = {0};
     packet.eliciting = tf_link_control_write(link, now, TF_ROUTE_DATAGRAM, &w);
     if (segments) {
@@ -326,6 +346,49 @@ bool tf_link_pull_packet(tf_link *link, tf_time now, uint8_t *buf, size_t cap, t
     if (tf_wr_len(&w) == 0) {
         return false;
     }
+    if (packet.eliciting && is_to_be_proved(link, generation)) {
+        pad(&w);
+    }
     finish(link, now, generation, &packet, tf_wr_len(&w), out);
     return true;
+}
+
+/* A probe of the path MTU, when there is nothing else to send and the path works. */
+static bool pull_mtu_probe(tf_link *link, tf_time now, tf_link_generation *generation, uint8_t *buf,
+                           tf_link_packet *out)
+{
+    tf_link_datagram *d = &link->datagram;
+    const tf_link_route *route = &link->routes[TF_ROUTE_DATAGRAM];
+    size_t size = tf_link_mtu_wanted(&d->mtu);
+    if (size == 0 || link->state != TF_LINK_OPEN || generation->keys != TF_LINK_KEYS_CURRENT ||
+        route->verdict != TF_VERDICT_UP || d->backoff > 0 || d->move.testing ||
+        !tf_link_sent_reserve(&generation->sent)) {
+        return false;
+    }
+    tf_writer w;
+    tf_wr_init(&w, buf, size - TF_PACKET_HEADER - TF_PACKET_TAG);
+    tf_frame frame;
+    frame.type = TF_FRAME_PING;
+    frame.u.token = route->token - 1; /* of no probe of the route: the ack of the packet is the answer */
+    TF_ASSERT(tf_frame_write(&w, &frame));
+    pad(&w);
+    const tf_link_sent_packet packet = {.eliciting = true, .probe = true};
+    tf_link_mtu_probed(&d->mtu, now, tf_link_rtt_pto(&route->rtt));
+    link->stats[TF_ROUTE_DATAGRAM].probes++;
+    finish(link, now, generation, &packet, tf_wr_len(&w), out);
+    return true;
+}
+
+bool tf_link_pull_packet(tf_link *link, tf_time now, uint8_t *buf, size_t cap, tf_link_packet *out)
+{
+    tf_link_enter(link, now);
+    TF_ASSERT(cap >= TF_PACKET_PLAIN_MAX);
+    if (pull_challenge(link, now, buf, out)) {
+        return true;
+    }
+    tf_link_generation *generation = tf_link_datagram_sending(link);
+    if (generation == NULL || link->state == TF_LINK_CLOSED) {
+        return false;
+    }
+    return pull_frames(link, now, generation, buf, out) || pull_mtu_probe(link, now, generation, buf, out);
 }

@@ -29,6 +29,7 @@ static void retire(tf_link *link, tf_time now, tf_link_generation *generation)
         return;
     }
     tf_link_loss_all(link, now, generation);
+    tf_link_mtu_forget(&link->datagram.mtu);
     tf_link_sent_free(&generation->sent);
     TF_ASSERT(link->events.retired_count < TF_LINK_RETIRED);
     link->events.retired[link->events.retired_count++] = generation->generation;
@@ -94,6 +95,7 @@ void tf_link_datagram_confirm(tf_link *link, tf_time now, size_t index)
         link->events.confirmed_generation = generation->generation;
         link->routes[TF_ROUTE_DATAGRAM].reachable = true;
         tf_link_watch_reset(link, TF_ROUTE_DATAGRAM);
+        tf_link_mtu_restart(&link->datagram.mtu); /* its packets may go another way */
     }
     tf_link_datagram_proved(link, now);
     consider_retiring(link, now);
@@ -130,6 +132,7 @@ void tf_link_datagram_proved(tf_link *link, tf_time now)
     }
     if (revived) {
         tf_link_congestion_restart(&d->cc);
+        tf_link_mtu_restart(&d->mtu);
     }
     if (route->verdict == TF_VERDICT_STALLED) {
         tf_link_route_set(route, now, TF_VERDICT_UP);
@@ -145,6 +148,7 @@ void tf_link_datagram_lost(tf_link *link, tf_time now)
             tf_link_loss_all(link, now, &d->generations[i]);
         }
     }
+    tf_link_mtu_forget(&d->mtu);
     d->probes = 0;
     d->backoff = 0;
 }
@@ -160,12 +164,20 @@ void tf_link_datagram_down(tf_link *link, tf_time now)
     tf_link_settle(link, now);
 }
 
+void tf_link_datagram_refused(tf_link *link, tf_time now, size_t size)
+{
+    tf_link_enter(link, now);
+    tf_link_mtu_refused(&link->datagram.mtu, now, size);
+    tf_link_loss_refused(link, now, size);
+    tf_link_settle(link, now);
+}
+
 /* --- time --- */
 
 tf_time tf_link_datagram_deadline(const tf_link *link)
 {
     const tf_link_datagram *d = &link->datagram;
-    tf_time due = d->paced_at;
+    tf_time due = tf_time_min(d->paced_at, tf_link_mtu_deadline(&d->mtu));
     for (size_t i = 0; i < TF_LINK_GENERATIONS; i++) {
         const tf_link_generation *generation = &d->generations[i];
         if (generation->keys == TF_LINK_KEYS_UNCONFIRMED) {
@@ -195,6 +207,9 @@ void tf_link_datagram_tick(tf_link *link, tf_time now)
     tf_link_datagram *d = &link->datagram;
     if (d->paced_at <= now) {
         d->paced_at = TF_NEVER;
+    }
+    if (tf_link_mtu_tick(&d->mtu, now) && !link->routes[TF_ROUTE_DATAGRAM].probing) {
+        tf_link_route_probe(&link->routes[TF_ROUTE_DATAGRAM], now);
     }
     for (size_t i = 0; i < TF_LINK_GENERATIONS; i++) {
         tf_link_generation *generation = &d->generations[i];

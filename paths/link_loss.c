@@ -58,7 +58,7 @@ static void packet_lost(tf_link *link, tf_link_sent_packet *packet)
 {
     packet->open = false;
     tf_link_congestion_missed(&link->datagram.cc, packet->bytes);
-    link->stats[TF_ROUTE_DATAGRAM].lost++;
+    link->stats[TF_ROUTE_DATAGRAM].lost += packet->probe ? 0 : 1;
     count_fate(&link->datagram, packet, true);
     segments_landed(link, packet, true);
 }
@@ -72,6 +72,25 @@ void tf_link_loss_all(tf_link *link, tf_time now, tf_link_generation *generation
         }
     }
     tf_link_sent_settle(sent);
+    update_outstanding(link, now);
+}
+
+void tf_link_loss_refused(tf_link *link, tf_time now, size_t size)
+{
+    for (size_t i = 0; i < TF_LINK_GENERATIONS; i++) {
+        tf_link_generation *generation = &link->datagram.generations[i];
+        if (generation->keys == TF_LINK_KEYS_NONE) {
+            continue;
+        }
+        tf_link_sent *sent = &generation->sent;
+        for (uint64_t number = sent->oldest; number != sent->next; number++) {
+            tf_link_sent_packet *packet = tf_link_sent_at(sent, number);
+            if (packet->open && packet->size >= size) {
+                packet_lost(link, packet);
+            }
+        }
+        tf_link_sent_settle(sent);
+    }
     update_outstanding(link, now);
 }
 
@@ -96,6 +115,7 @@ static void detect(tf_link *link, tf_time now, tf_link_generation *generation)
         if ((passed && sent->largest_acked - number >= TF_PACKET_THRESHOLD) || packet->at + delay <= now) {
             any = any || packet->bytes > 0;
             latest = packet->at;
+            tf_link_mtu_lost(&d->mtu, now, packet->size, packet->at);
             packet_lost(link, packet);
         } else {
             d->loss_at = tf_time_min(d->loss_at, packet->at + delay);
@@ -107,6 +127,17 @@ static void detect(tf_link *link, tf_time now, tf_link_generation *generation)
     }
 }
 
+/* The path takes no base packets: a route that carries only small ones is none. */
+static void judge_mtu(tf_link *link, tf_time now)
+{
+    tf_link_route *route = &link->routes[TF_ROUTE_DATAGRAM];
+    if (tf_link_mtu_judge(&link->datagram.mtu, now) == TF_LINK_MTU_TOO_SMALL && tf_link_route_is_live(route)) {
+        tf_link_route_set(route, now, TF_VERDICT_DOWN);
+        tf_link_route_forget_probes(route); /* they were small */
+        tf_link_datagram_lost(link, now);
+    }
+}
+
 static void detect_all(tf_link *link, tf_time now)
 {
     link->datagram.loss_at = TF_NEVER;
@@ -115,6 +146,7 @@ static void detect_all(tf_link *link, tf_time now)
             detect(link, now, &link->datagram.generations[i]);
         }
     }
+    judge_mtu(link, now);
     update_outstanding(link, now);
 }
 
@@ -130,7 +162,7 @@ tf_err tf_link_loss_judge(const tf_link *link, const tf_packet_ack *ack)
 }
 
 /* The open packets of one range; true: one of them obliged the ack. */
-static bool range_acked(tf_link *link, tf_link_sent *sent, tf_range range)
+static bool range_acked(tf_link *link, tf_time now, tf_link_sent *sent, tf_range range)
 {
     bool any = false;
     uint64_t first = range.first < sent->oldest ? sent->oldest : range.first;
@@ -141,6 +173,7 @@ static bool range_acked(tf_link *link, tf_link_sent *sent, tf_range range)
             link->datagram.acked_sent_at = tf_time_max(link->datagram.acked_sent_at, packet->at);
             tf_link_congestion_acked(&link->datagram.cc, packet->at, packet->bytes);
             count_fate(&link->datagram, packet, false);
+            tf_link_mtu_acked(&link->datagram.mtu, now, packet->size, packet->at);
             segments_landed(link, packet, false);
             any = true;
             if (packet->runs_used > 0) {
@@ -174,7 +207,7 @@ void tf_link_loss_apply(tf_link *link, tf_time now, const tf_packet_ack *ack)
     measure(link, now, sent, ack);
     bool any = false;
     for (size_t i = 0; i < ack->range_count; i++) {
-        bool acked = range_acked(link, sent, ack->ranges[i]);
+        bool acked = range_acked(link, now, sent, ack->ranges[i]);
         any = any || acked;
     }
     if (!sent->any_acked || ack->ranges[0].last > sent->largest_acked) {

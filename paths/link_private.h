@@ -4,6 +4,7 @@
 
 #include "paths/link.h"
 #include "paths/link_congestion.h"
+#include "paths/link_mtu.h"
 #include "paths/link_numbers.h"
 #include "paths/link_pool.h"
 #include "paths/link_recv.h"
@@ -86,6 +87,7 @@ typedef struct tf_link_datagram {
     tf_link_generation generations[TF_LINK_GENERATIONS];
     uint64_t newest; /* generation, of all there ever were */
     tf_link_congestion cc;
+    tf_link_mtu mtu;
     uint64_t next;     /* the first segment not yet copied or shed */
     tf_time last_data; /* when a packet with segments went out */
     tf_time last_eliciting;
@@ -281,6 +283,8 @@ void tf_link_move_tick(tf_link *link, tf_time now);
 
 TF_MUST_CHECK tf_err tf_link_loss_judge(const tf_link *link, const tf_packet_ack *ack);
 void tf_link_loss_apply(tf_link *link, tf_time now, const tf_packet_ack *ack);
+/* The system refused to send packets of `size` bytes: what is in flight and as large goes again. */
+void tf_link_loss_refused(tf_link *link, tf_time now, size_t size);
 /* All packets in flight of a generation are lost. */
 void tf_link_loss_all(tf_link *link, tf_time now, tf_link_generation *generation);
 tf_time tf_link_loss_deadline(const tf_link *link);

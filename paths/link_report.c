@@ -171,4 +171,6 @@ void tf_link_get_stats(const tf_link *link, tf_link_stats *out)
     datagram->loss_ppm = link->datagram.loss * 1000000 / TF_LINK_LOSS_ALL;
     datagram->in_flight = link->datagram.cc.in_flight;
     datagram->cwnd = link->datagram.cc.window;
+    datagram->mtu = link->datagram.mtu.size;
+    datagram->mtu_falls = link->datagram.mtu.falls;
 }

@@ -136,6 +136,12 @@ uint64_t tf_link_route_take_probe(tf_link_route *route, tf_time now)
     return route->token + probe;
 }
 
+void tf_link_route_forget_probes(tf_link_route *route)
+{
+    route->token += route->probes;
+    route->probes = 0;
+}
+
 /* The answer to a probe that waited in a hole tells the length of the hole. One is clean if the route was up all the time
  * in between; the first clean one after others starts the estimate anew. */
 static void measure(tf_link_route *route, tf_time now, tf_time sent_at)

@@ -71,6 +71,8 @@ bool tf_link_route_proved(tf_link_route *route, tf_time now);
 void tf_link_route_probe(tf_link_route *route, tf_time now);
 /* The token of a probe that goes out now. */
 uint64_t tf_link_route_take_probe(tf_link_route *route, tf_time now);
+/* Answers to probes sent before are to none of ours. */
+void tf_link_route_forget_probes(tf_link_route *route);
 /* An answer; false: to no probe of ours. */
 bool tf_link_route_pong(tf_link_route *route, tf_time now, uint64_t token);
 void tf_link_route_pinged(tf_link_route *route, uint64_t token);

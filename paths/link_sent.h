@@ -16,10 +16,12 @@ typedef struct tf_link_run {
 
 typedef struct tf_link_sent_packet {
     tf_time at;
-    uint16_t bytes; /* on the wire */
+    uint16_t bytes; /* that count against the window */
+    uint16_t size;  /* UDP payload */
     uint8_t runs_used;
     bool eliciting; /* obliges an ack; else it is only a number */
     bool open;      /* neither acked nor lost */
+    bool probe;     /* of the path MTU: outside the window, and no signal of congestion */
     tf_link_run runs[TF_LINK_SENT_RUNS];
 } tf_link_sent_packet;
 

@@ -5,19 +5,22 @@
 
 #include "proto/types.h"
 
-/* Datagram packet: flags(1) connection id(8) packet number(4) AEAD(frames) tag(16); RFC 8899 base packet. */
+/* Datagram packet: flags(1) connection id(8) packet number(4) AEAD(frames) tag(16). Segments are cut to the base packet
+ * (RFC 8899); a larger one holds several. */
 #define TF_PACKET_BASE 1200u
+#define TF_PACKET_MAX 1472u /* 1500 less the headers of IPv4 and UDP */
 #define TF_PACKET_HEADER 13u
 #define TF_PACKET_TAG 16u
 #define TF_PACKET_MIN (TF_PACKET_HEADER + TF_PACKET_TAG + 1u)
-#define TF_PACKET_PLAIN_MAX (TF_PACKET_BASE - TF_PACKET_HEADER - TF_PACKET_TAG)
+#define TF_PACKET_PLAIN_BASE (TF_PACKET_BASE - TF_PACKET_HEADER - TF_PACKET_TAG)
+#define TF_PACKET_PLAIN_MAX (TF_PACKET_MAX - TF_PACKET_HEADER - TF_PACKET_TAG)
 #define TF_CONNECTION_ID_LEN 8u
 
 /* Frames: type(1) length(2) payload. */
 #define TF_FRAME_HEADER 3u
 #define TF_FRAME_PAYLOAD_MAX 16384u /* HELLO and WELCOME are the largest */
 #define TF_SEGMENT_HEADER 9u        /* link seq(8) flags(1) */
-#define TF_SEGMENT_DATA_MAX (TF_PACKET_PLAIN_MAX - TF_FRAME_HEADER - TF_SEGMENT_HEADER)
+#define TF_SEGMENT_DATA_MAX (TF_PACKET_PLAIN_BASE - TF_FRAME_HEADER - TF_SEGMENT_HEADER)
 #define TF_ACK_RANGES_MAX 32u
 #define TF_CLOSE_REASON_MAX 120u
 #define TF_STREAM_RECORD 16384u /* a TLS record is filled up to this */
@@ -114,13 +117,20 @@
 #define TF_CWND_MIN (4u * TF_PACKET_BASE)
 #define TF_CWND_MAX (1024u * TF_PACKET_BASE)
 
+/* Path MTU of datagrams, RFC 8899. */
+#define TF_MTU_PROBES 3u      /* of one size, */
+#define TF_MTU_BASE_PROBES 6u /* of the base size */
+#define TF_MTU_RAISE (600 * TF_SECOND)
+#define TF_MTU_LOST 4u    /* large packets in a row: a black hole, if smaller ones arrive; */
+#define TF_MTU_SMALL 548u /* at the base size these are the smaller ones (576 less the headers) */
+
 /* Datagram keys. */
 #define TF_KEY_PHASE_PACKETS (1u << 22)
 #define TF_KEY_PHASE_AGE (3600 * TF_SECOND)
 #define TF_FORGERY_LIMIT_GCM ((uint64_t)1 << 52)
 #define TF_FORGERY_LIMIT_CHACHA ((uint64_t)1 << 36)
 
-_Static_assert(TF_SEGMENT_DATA_MAX + TF_SEGMENT_HEADER + TF_FRAME_HEADER <= TF_PACKET_PLAIN_MAX, "a segment fits a base packet");
+_Static_assert(TF_SEGMENT_DATA_MAX + TF_SEGMENT_HEADER + TF_FRAME_HEADER <= TF_PACKET_PLAIN_BASE, "a segment fits a base packet");
 _Static_assert(TF_BODY_MAX + 2048u <= TF_MESSAGE_MAX, "a body and its envelope fit a message");
 _Static_assert(TF_MAX_IN_FLIGHT_MAX <= TF_RESULTS_MAX, "every send in flight has a result");
 _Static_assert(TF_REPLAY_WINDOW % 64u == 0, "the replay window is whole words");

@@ -1,8 +1,8 @@
 #include "tests/sim/faults.h"
 
 static const char *const fault_names[FAULT_COUNT] = {
-    "loss",       "repeat",      "late",    "jitter", "rate",        "datagram-hole", "stream-hole",
-    "stream-cut", "stream-rate", "no-dial", "keys",   "tiny-window", "big-messages",  "data-routes"};
+    "loss",        "repeat",  "late", "jitter",      "rate",         "datagram-hole", "stream-hole", "stream-cut",
+    "stream-rate", "no-dial", "keys", "tiny-window", "big-messages", "data-routes",   "mtu"};
 
 static uint64_t below(faults *f, uint64_t bound)
 {
@@ -27,6 +27,13 @@ void faults_print(const faults *f, FILE *to)
 
 /* --- the network of a seed --- */
 
+/* Mostly one that takes base packets. */
+static void change_mtu(faults *f, unsigned end)
+{
+    size_t lowest = below(f, 8) == 0 ? 300 : TF_PACKET_BASE;
+    net_path_of(f->ends->net, end)->mtu = below(f, 3) == 0 ? 0 : lowest + below(f, TF_PACKET_MAX - lowest);
+}
+
 static void set_up_network(faults *f)
 {
     net *n = f->ends->net;
@@ -40,6 +47,9 @@ static void set_up_network(faults *f)
         path->repeat = faults_has(f, FAULT_REPEAT) ? (unsigned)below(f, 300) : 0;
         path->late = faults_has(f, FAULT_LATE) ? (unsigned)below(f, 200) : 0;
         path->late_by = below(f, 8 * delay);
+        if (faults_has(f, FAULT_MTU)) {
+            change_mtu(f, end);
+        }
         path->jitter = faults_has(f, FAULT_JITTER) ? below(f, 4 * delay) + 1 : 0;
         if (faults_has(f, FAULT_RATE)) {
             path->rate = 20000 + below(f, 400000);
@@ -135,6 +145,9 @@ void faults_one(faults *f)
         break;
     case FAULT_KEYS:
         ends_keys(f->ends);
+        break;
+    case FAULT_MTU:
+        change_mtu(f, (unsigned)below(f, NET_ENDS));
         break;
     case FAULT_LOSS:
     case FAULT_REPEAT:

@@ -21,6 +21,7 @@ typedef enum fault {
     FAULT_TINY_WINDOW,
     FAULT_BIG_MESSAGES, /* for who makes the messages */
     FAULT_DATA_ROUTES,  /* messages by one route only, in a direction */
+    FAULT_MTU,          /* of the datagram path, in a direction */
     FAULT_COUNT
 } fault;
 

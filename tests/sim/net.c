@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "proto/limits.h"
+
 typedef enum kind {
     KIND_PACKET,
     KIND_ARRIVAL, /* of the first chunk of a pipe */
@@ -243,7 +245,8 @@ void net_send(net *n, unsigned end, uint64_t generation, uint64_t number, tf_sli
     const net_path *set = &n->paths[end].set;
     bool lost = tf_test_random_chance(&n->random, set->loss, 1000);
     bool repeated = tf_test_random_chance(&n->random, set->repeat, 1000);
-    if (set->hole || lost) {
+    bool too_long = set->mtu != 0 && packet.len + TF_PACKET_HEADER + TF_PACKET_TAG > set->mtu;
+    if (set->hole || lost || too_long) {
         return;
     }
     send_copy(n, end, generation, number, packet);

@@ -23,6 +23,7 @@ typedef struct net_path {
     uint64_t rate; /* bytes a second; 0: no bound */
     size_t queue;  /* bytes that wait for the rate; more is lost */
     bool hole;     /* nothing arrives */
+    size_t mtu;    /* longer packets do not arrive, in bytes of UDP payload; 0: no bound */
 } net_path;
 
 /* The stream in one direction. */

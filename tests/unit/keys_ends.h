@@ -10,7 +10,7 @@
 #define ACCEPTOR_CID UINT64_C(0xa000000000000002)
 
 typedef struct packet {
-    uint8_t bytes[TF_PACKET_BASE];
+    uint8_t bytes[TF_PACKET_MAX];
     size_t len;
 } packet;
 
@@ -58,7 +58,7 @@ static inline packet seal(tf_keys *keys, tf_time now, uint64_t pn)
 
 static inline tf_err open_at(tf_keys *keys, tf_time now, const packet *p, tf_opened *opened)
 {
-    static uint8_t out[TF_PACKET_BASE];
+    static uint8_t out[TF_PACKET_MAX];
     tf_slice wire = tf_slice_of(p->bytes, p->len);
     uint8_t *exact = tf_test_exact(wire);
     tf_err err = tf_keys_open(keys, now, tf_slice_of(exact, p->len), out, sizeof(out), opened);

@@ -9,7 +9,7 @@
 
 static void carry(tf_keys *from, tf_keys *to, uint64_t pn, size_t len)
 {
-    uint8_t buf[TF_PACKET_BASE];
+    uint8_t buf[TF_PACKET_MAX];
     uint8_t *plain = buf + TF_PACKET_HEADER; /* sealed and opened in place */
     tf_opened opened;
     memset(plain, (int)pn, len);

@@ -175,7 +175,7 @@ static void seal_is(tf_keys *keys, uint64_t pn, const char *block)
 {
     doc_bytes ping = fetch("frame ping");
     doc_bytes doc = fetch(block);
-    uint8_t packet[TF_PACKET_BASE];
+    uint8_t packet[TF_PACKET_MAX];
     size_t len = ping.len + TF_PACKET_OVERHEAD;
     ck_assert_int_eq(tf_keys_seal(keys, 0, pn, tf_slice_of(ping.data, ping.len), packet, sizeof(packet)), TF_OK);
     ck_assert_uint_eq(len, doc.len);
@@ -186,7 +186,7 @@ static void open_is_ping(tf_keys *keys, uint64_t pn, const char *block)
 {
     doc_bytes ping = fetch("frame ping");
     doc_bytes doc = fetch(block);
-    uint8_t plain[TF_PACKET_BASE];
+    uint8_t plain[TF_PACKET_MAX];
     tf_opened opened;
     ck_assert_int_eq(tf_keys_open(keys, 0, tf_slice_of(doc.data, doc.len), plain, sizeof(plain), &opened), TF_OK);
     ck_assert_uint_eq(opened.pn, pn);

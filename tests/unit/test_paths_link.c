@@ -19,6 +19,9 @@ START_TEST(link_message_goes_out_by_both_routes_once)
     ck_assert(link_peer_pull_packet(&p));
     ck_assert_uint_eq(link_peer_count(&p, TF_FRAME_SEGMENT), 1);
     ck_assert_uint_eq(link_peer_pull_stream(&p), 0);
+    ck_assert(link_peer_pull_packet(&p)); /* once there are segments the path's MTU is looked for */
+    ck_assert_uint_eq(p.packet.len, TF_PACKET_PLAIN_MAX);
+    ck_assert_uint_eq(link_peer_count(&p, TF_FRAME_SEGMENT), 0);
     ck_assert(!link_peer_pull_packet(&p));
     link_peer_free(&p);
 }

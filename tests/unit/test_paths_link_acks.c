@@ -140,7 +140,7 @@ START_TEST(link_unconfirmed_generation_is_only_challenged)
     ck_assert_int_eq(tf_link_verdict(p.link, TF_ROUTE_DATAGRAM), TF_VERDICT_JOINING);
     ck_assert_int_eq(link_peer_say(&p, "x"), TF_OK);
     ck_assert(link_peer_pull_packet(&p));
-    ck_assert_uint_eq(p.packet.len, TF_PACKET_PLAIN_MAX);
+    ck_assert_uint_eq(p.packet.len, TF_PACKET_PLAIN_BASE);
     ck_assert_uint_eq(link_peer_count(&p, TF_FRAME_SEGMENT), 0);
     uint64_t token = link_peer_get(&p, TF_FRAME_CHALLENGE)->u.token;
     ck_assert(!link_peer_pull_packet(&p));

@@ -251,6 +251,7 @@ START_TEST(protocol_md_limits_are_those_of_the_code)
         size_t value;
     } rows[] = {
         {"| UDP payload of a base packet | %zu bytes |", TF_PACKET_BASE},
+        {"| UDP payload of a packet | %zu bytes |", TF_PACKET_MAX},
         {"| frame payload | %zu bytes |", TF_FRAME_PAYLOAD_MAX},
         {"| data of a segment | %zu bytes |", TF_SEGMENT_DATA_MAX},
         {"| ranges in a LINK_ACK or PACKET_ACK | %zu |", TF_ACK_RANGES_MAX},
