@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 
+#include "handshake/offer.h"
 #include "node/edge_mem.h"
 #include "node/keyfile.h"
 #include "proto/limits.h"
@@ -29,7 +30,8 @@ static const char usage_text[] =
     "  -r, --rate R             pub: messages a second (default: as fast as they are taken)\n"
     "  -w, --max-in-flight N    pub: at most so many without an ack\n"
     "common: --routes stream|datagram|both (both)   -i, --identity FILE (default: new keys)\n"
-    "        -t, --limit SECONDS of the whole run (60)   --settle SECONDS to wait for all routes (2)\n";
+    "        -t, --limit SECONDS of the whole run (60)   --settle SECONDS to wait for all routes (2)\n"
+    "        --keepalive SECONDS (10)\n";
 
 /* -- the client ---------------------------------------------------------------------------------------------------- */
 
@@ -51,7 +53,7 @@ int tf_load_start(tf_load_client *client, const tf_load_options *options)
     *client = (tf_load_client){.options = options, .until = tf_time_add(tf_edge_now(), options->limit)};
     tf_err err = load_identity(client);
     if (err == TF_OK) {
-        tf_node_config config = {.identity = client->identity};
+        tf_node_config config = {.identity = client->identity, .limits = {.keepalive = options->keepalive}};
         err = tf_node_new(&client->node, &config);
     }
     if (err == TF_OK) {
@@ -148,7 +150,7 @@ bool tf_load_touch(const char *path)
 
 /* -- options ------------------------------------------------------------------------------------------------------- */
 
-enum { OPTION_ROUTES = 256, OPTION_SETTLE };
+enum { OPTION_ROUTES = 256, OPTION_SETTLE, OPTION_KEEPALIVE };
 
 static const struct option long_options[] = {
     {"count", required_argument, NULL, 'n'},
@@ -162,6 +164,7 @@ static const struct option long_options[] = {
     {"limit", required_argument, NULL, 't'},
     {"routes", required_argument, NULL, OPTION_ROUTES},
     {"settle", required_argument, NULL, OPTION_SETTLE},
+    {"keepalive", required_argument, NULL, OPTION_KEEPALIVE},
     {NULL, 0, NULL, 0},
 };
 
@@ -217,6 +220,12 @@ static bool one_number(tf_load_options *options, int option, const char *text)
         return true;
     case 'r':
         return number(text, 0.001, 1e7, &options->rate);
+    case OPTION_KEEPALIVE:
+        if (!number(text, (double)TF_KEEPALIVE_MS_MIN / 1e3, (double)TF_KEEPALIVE_MS_MAX / 1e3, &value)) {
+            return false;
+        }
+        options->keepalive = (tf_time)(value * (double)TF_SECOND);
+        return true;
     case 't':
     case OPTION_SETTLE:
         if (!number(text, 0, 1e6, &value)) {

@@ -25,6 +25,7 @@ typedef struct tf_load_options {
     uint32_t max_in_flight; /* 0: what the relay announces and the library queues */
     tf_routes routes;
     tf_time limit;  /* of the whole run */
+    tf_time keepalive; /* 0: the default */
     tf_time settle; /* waits at most so long for all routes before it begins */
 } tf_load_options;
 
