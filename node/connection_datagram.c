@@ -7,6 +7,8 @@
 void tf_connection_set_datagram(tf_connection *c, tf_datagram *socket, const tf_address *to, const tf_address *from)
 {
     bool first = !c->has_to;
+    c->candidate = (tf_address){0}; /* what it came by may be closed */
+    c->candidate_socket = NULL;
     c->socket = socket;
     c->to = *to;
     c->from = from == NULL ? (tf_address){0} : *from;
@@ -15,6 +17,19 @@ void tf_connection_set_datagram(tf_connection *c, tf_datagram *socket, const tf_
     if (first && newest != 0) {
         tf_link_datagram_up(c->link, tf_edge_now(), newest);
         tf_hub_touch(c->node->hub, c->conn);
+    }
+}
+
+void tf_connection_forget_socket(tf_node *node, const tf_datagram *socket)
+{
+    for (tf_connection *c = node->connections; c != NULL; c = c->next) {
+        if (c->socket == socket) {
+            c->socket = NULL;
+        }
+        if (c->candidate_socket == socket) {
+            c->candidate = (tf_address){0};
+            c->candidate_socket = NULL;
+        }
     }
 }
 
@@ -40,6 +55,9 @@ static void moved(tf_connection *c, tf_datagram *socket, const tf_datagram_path 
 void tf_connection_decide_candidate(tf_connection *c, bool takes_it)
 {
     tf_log_peer who = tf_connection_log_peer(c);
+    if (!tf_address_is_set(&c->candidate)) {
+        return; /* another address was set meanwhile */
+    }
     TF_LOG(c->node->config.log, TF_LOG_INFO, takes_it ? "address_moved" : "address_kept", &who,
            tf_log_address("from", &c->to), tf_log_address("to", &c->candidate));
     if (takes_it) {
@@ -57,7 +75,7 @@ static void end_generation(tf_connection *c)
 {
     tf_link_datagram_down(c->link, tf_edge_now());
     if (c->peer != NULL) {
-        tf_peer_rekey(c->peer);
+        tf_peer_new_generation(c->peer);
     }
 }
 
@@ -98,7 +116,7 @@ void tf_connection_packet(tf_node *node, tf_datagram *socket, const tf_datagram_
         }
         return;
     }
-    if (!c->has_to) {
+    if (!c->has_to || c->socket == NULL) {
         tf_connection_set_datagram(c, socket, &from->peer, &from->local);
     } else if (opened.newest && generation == tf_keyring_newest(c->keyring)) {
         moved(c, socket, from, packet.len);

@@ -38,7 +38,8 @@ static void schedule_redial(tf_peer *peer)
     }
     tf_time now = tf_edge_now();
     bool soon = datagram_lives(peer) && now - peer->lost_at < TF_BACKOFF_REDUNDANT_SPAN;
-    tf_time wait = tf_backoff_next(&peer->backoff, peer->node->rand, soon ? TF_BACKOFF_MAX_REDUNDANT : TF_BACKOFF_MAX);
+    tf_time cap = soon ? TF_BACKOFF_MAX_REDUNDANT : TF_BACKOFF_MAX;
+    tf_time wait = tf_backoff_next(&peer->backoff, peer->node->rand, now, cap);
     peer->state = PEER_WAITING;
     tf_node_arm(peer->redial, tf_time_add(now, wait));
 }
@@ -99,112 +100,42 @@ static void on_give_up(evutil_socket_t fd, short what, void *ctx)
     }
 }
 
-/* A reason to try at once, whatever the back-off says. */
-static void dial_now(tf_peer *peer)
+/* A reason to try at once, or as soon as the bound on dials allows one, whatever the back-off says. */
+static void dial_soon(tf_peer *peer)
 {
-    if (peer->state == PEER_WAITING) {
-        (void)event_del(peer->redial);
-        start_dial(peer);
-    }
-}
-
-/* -- the datagram route -------------------------------------------------------------------------------------------- */
-
-static void datagram_packet(void *ctx, const tf_datagram_path *from, tf_slice packet)
-{
-    tf_peer *peer = ctx;
-    tf_connection_packet(peer->node, peer->socket, from, packet);
-}
-
-static void datagram_writable(void *ctx)
-{
-    tf_peer *peer = ctx;
-    if (peer->connection != NULL) {
-        tf_hub_touch(peer->node->hub, peer->connection->conn);
-    }
-}
-
-static void datagram_batch(void *ctx)
-{
-    (void)ctx; /* the turn of the loop ends in tf_node_settle */
-}
-
-static const tf_datagram_ops peer_datagram_ops = {
-    .packet = datagram_packet, .batch = datagram_batch, .writable = datagram_writable};
-
-static void open_datagram(tf_peer *peer, const tf_address *to)
-{
-    tf_datagram_config config = {
-        .base = peer->node->base, .mem = peer->node->mem, .ops = &peer_datagram_ops, .ctx = peer};
-    tf_log_peer who = {.id = peer->uri.node};
-    int family = to->u.any.sa_family;
-    if (peer->connection == NULL) {
+    tf_time now = tf_edge_now();
+    tf_time wait = tf_backoff_until_allowed(&peer->backoff, now);
+    if (peer->state != PEER_WAITING) {
         return;
     }
-    if (peer->socket == NULL || peer->socket_family != family) {
-        tf_datagram *socket = NULL;
-        int fd = tf_datagram_socket(family, &peer->datagram_bind);
-        if (fd < 0 || tf_datagram_open(&socket, fd, &config) != TF_OK) {
-            TF_LOG(peer->node->config.log, TF_LOG_WARN, "datagram_socket_failed", &who, tf_log_address("to", to));
-            return;
-        }
-        tf_datagram_free(peer->socket);
-        peer->socket = socket;
-        peer->socket_family = family;
-    }
-    tf_connection_set_datagram(peer->connection, peer->socket, to, NULL);
-}
-
-/* The first address of the family by which the stream goes, if any: that family has a way there. */
-static const tf_address *like_the_stream(const tf_peer *peer, const tf_address *addresses, size_t count)
-{
-    const tf_stream *stream = peer->connection == NULL ? NULL : peer->connection->stream;
-    for (size_t i = 0; stream != NULL && i < count; i++) {
-        if (addresses[i].u.any.sa_family == tf_stream_remote(stream)->u.any.sa_family) {
-            return &addresses[i];
-        }
-    }
-    return &addresses[0];
-}
-
-static void datagram_resolved(void *ctx, const tf_address *addresses, size_t count, const char *error)
-{
-    tf_peer *peer = ctx;
-    tf_log_peer who = {.id = peer->uri.node};
-    if (count > 0) {
-        open_datagram(peer, like_the_stream(peer, addresses, count));
-    } else {
-        TF_LOG(peer->node->config.log, TF_LOG_WARN, "datagram_name_failed", &who, tf_log_str("reason", error));
-    }
-    tf_resolve_free(peer->datagram_resolve);
-    peer->datagram_resolve = NULL;
-}
-
-static void find_datagram(tf_peer *peer, const tf_agreed *agreed)
-{
-    tf_endpoint endpoint = peer->uri.datagram;
-    tf_address to = *tf_stream_remote(peer->connection->stream);
-    if (!peer->uri.has_datagram && agreed->remote_host[0] == '\0') {
-        if (agreed->remote_port != 0) {
-            tf_address_set_port(&to, agreed->remote_port);
-        }
-        open_datagram(peer, &to);
+    if (wait > 0) {
+        tf_node_arm(peer->redial, tf_time_add(now, wait));
         return;
     }
-    if (!peer->uri.has_datagram) {
-        (void)snprintf(endpoint.host, sizeof(endpoint.host), "%s", agreed->remote_host);
-        endpoint.port = agreed->remote_port != 0 ? agreed->remote_port : peer->uri.stream.port;
+    (void)event_del(peer->redial);
+    start_dial(peer);
+}
+
+void tf_peer_new_generation(tf_peer *peer)
+{
+    if (peer->connection != NULL && peer->connection->agreed.dialler) {
+        peer->wants_generation = true;
+        dial_soon(peer);
     }
-    if (tf_endpoint_literal(&endpoint, &to) == TF_OK) {
-        open_datagram(peer, &to);
-        return;
-    }
-    tf_resolve_config config = {.base = peer->node->base, .mem = peer->node->mem};
-    tf_resolve_free(peer->datagram_resolve);
-    peer->datagram_resolve = NULL;
-    if (tf_resolve_start(&peer->datagram_resolve, &config, &endpoint, datagram_resolved, peer) != TF_OK) {
-        peer->datagram_resolve = NULL;
-    }
+}
+
+static void on_rehandshake(evutil_socket_t fd, short what, void *ctx)
+{
+    (void)fd;
+    (void)what;
+    tf_peer_new_generation(ctx); /* without a stream it is dialled anyway */
+}
+
+/* The next handshake for its keys' sake, not for all peers at the same moment. */
+static void plan_rehandshake(tf_peer *peer, tf_time now)
+{
+    tf_time age = peer->node->config.limits.rehandshake;
+    tf_node_arm(peer->rehandshake, tf_time_add(now, age - tf_rand_u64(peer->node->rand) % (age / 10 + 1)));
 }
 
 /* -- HELLO and WELCOME --------------------------------------------------------------------------------------------- */
@@ -272,9 +203,13 @@ static void welcomed(tf_peer *peer, const tf_agreed *agreed)
     peer->state = PEER_WAITING;
     peer->refusals = 0;
     peer->handshakes++;
+    peer->wants_generation = false;
+    peer->good = *tf_stream_remote(stream);
+    tf_backoff_up(&peer->backoff, tf_edge_now());
+    plan_rehandshake(peer, tf_edge_now());
     err = tf_connection_adopt(peer->connection, &stream, agreed);
     if (err == TF_OK && (agreed->routes & TF_ROUTES_DATAGRAM) != 0) {
-        find_datagram(peer, agreed);
+        tf_peer_find_datagram(peer);
     }
 }
 
@@ -342,20 +277,36 @@ static void dial_ended(void *ctx, tf_stream *stream, const tf_stream_end *end)
 
 static const tf_stream_ops dial_ops = {.opened = dial_opened, .readable = dial_readable, .ended = dial_ended};
 
-static void resolved(void *ctx, const tf_address *addresses, size_t count, const char *error)
+/* Keeps what was found, the address that worked last in front. */
+static void take_addresses(tf_peer *peer, const tf_address *found, size_t count)
+{
+    size_t at = 0;
+    memcpy(peer->addresses, found, count * sizeof(found[0]));
+    peer->address_count = count;
+    while (at < count && !tf_address_eq(&found[at], &peer->good)) {
+        at++;
+    }
+    if (at < count) {
+        memmove(&peer->addresses[1], &peer->addresses[0], at * sizeof(found[0]));
+        peer->addresses[0] = peer->good;
+    }
+}
+
+static void resolved(void *ctx, const tf_address *found, size_t count, const char *error)
 {
     tf_peer *peer = ctx;
     tf_stream_env env = {.base = peer->node->base,
                          .tls = peer->node->client_ctx,
                          .mem = peer->node->mem,
                          .buffers = &peer->node->buffers};
-    tf_stream_target target = {.addresses = addresses,
+    tf_stream_target target = {.addresses = peer->addresses,
                                .count = count,
                                .pin = &peer->uri.node,
                                .bind = &peer->stream_bind,
                                .limit = dial_limit(peer)};
     tf_err err = TF_ERR_USAGE;
     if (count > 0) {
+        take_addresses(peer, found, count);
         peer->state = PEER_DIALLING;
         err = tf_stream_dial(&peer->dial, &env, &target, &dial_ops, peer);
     }
@@ -373,8 +324,11 @@ static void start_dial(tf_peer *peer)
         return;
     }
     tf_resolve_config config = {.base = peer->node->base, .mem = peer->node->mem};
+    tf_log_peer who = {.id = peer->uri.node};
     tf_address literal;
     peer->dials++;
+    tf_backoff_dial(&peer->backoff, tf_edge_now());
+    tf_log_event(peer->node->config.log, TF_LOG_DEBUG, "dialling", &who);
     if (tf_endpoint_literal(&peer->uri.stream, &literal) == TF_OK) {
         resolved(peer, &literal, 1, NULL);
         return;
@@ -392,8 +346,28 @@ void tf_peer_stream_ended(tf_peer *peer, const char *why)
 {
     (void)snprintf(peer->why, sizeof(peer->why), "%s", why);
     peer->lost_at = tf_edge_now();
+    tf_backoff_down(&peer->backoff, peer->lost_at);
     if (peer->state == PEER_WAITING) {
         schedule_redial(peer);
+    }
+}
+
+static void stream_verdict(tf_peer *peer, tf_verdict verdict)
+{
+    tf_time now = tf_edge_now();
+    bool has_stream = peer->connection != NULL && peer->connection->stream != NULL;
+    if (verdict == TF_VERDICT_UP) {
+        tf_backoff_up(&peer->backoff, now);
+        if (peer->state == PEER_WAITING && has_stream && !peer->wants_generation) {
+            (void)event_del(peer->redial); /* the old socket has revived */
+        }
+    }
+    if (verdict == TF_VERDICT_DOWN) {
+        tf_backoff_down(&peer->backoff, now);
+        if (peer->state == PEER_WAITING && event_pending(peer->redial, EV_TIMEOUT, NULL) == 0) {
+            peer->lost_at = now; /* the old socket is kept until the new one is authenticated */
+            dial_soon(peer);
+        }
     }
 }
 
@@ -401,29 +375,42 @@ void tf_peer_verdict(tf_peer *peer, tf_route route, tf_verdict verdict, tf_verdi
 {
     tf_peer_event_record event = {.type = TF_EVENT_ROUTE, .route = route, .verdict = verdict};
     tf_peer_push_event(peer, &event);
-    if (route == TF_ROUTE_STREAM && verdict == TF_VERDICT_UP) {
-        tf_backoff_reset(&peer->backoff);
-        if (peer->state == PEER_WAITING && peer->connection != NULL && peer->connection->stream != NULL) {
-            (void)event_del(peer->redial); /* the old socket has revived */
-        }
-    }
-    if (route == TF_ROUTE_STREAM && verdict == TF_VERDICT_DOWN && peer->state == PEER_WAITING) {
-        peer->lost_at = tf_edge_now(); /* the old socket is kept until the new one is authenticated */
-        if (event_pending(peer->redial, EV_TIMEOUT, NULL) == 0) {
-            start_dial(peer);
-        }
+    if (route == TF_ROUTE_STREAM) {
+        stream_verdict(peer, verdict);
+        return;
     }
     bool revived = verdict == TF_VERDICT_UP && (before == TF_VERDICT_DOWN || before == TF_VERDICT_JOINING);
-    if (route == TF_ROUTE_DATAGRAM && revived && peer->connection != NULL && peer->connection->stream == NULL) {
-        dial_now(peer);
+    tf_peer_datagram_verdict(peer, verdict);
+    if (revived && peer->connection != NULL && tf_link_verdict(peer->connection->link, TF_ROUTE_STREAM) == TF_VERDICT_DOWN) {
+        dial_soon(peer);
     }
 }
 
-void tf_peer_rekey(tf_peer *peer)
+void tf_peer_redundancy_lost(tf_peer *peer, tf_route route)
 {
-    if (peer->state == PEER_WAITING && event_pending(peer->redial, EV_TIMEOUT, NULL) == 0) {
-        schedule_redial(peer);
+    if (route == TF_ROUTE_STREAM) {
+        tf_peer_new_generation(peer);
+    } else {
+        tf_peer_reopen_datagram(peer);
     }
+}
+
+void tf_peer_network_changed(tf_peer *peer)
+{
+    const tf_connection *c = peer->connection;
+    bool stream_lost = c == NULL || c->stream == NULL ||
+                       tf_link_verdict(c->link, TF_ROUTE_STREAM) == TF_VERDICT_DOWN ||
+                       !tf_address_is_here(tf_stream_local(c->stream));
+    if (peer->state == PEER_STOPPED || was_accepted(peer)) {
+        return;
+    }
+    if (stream_lost && tf_backoff_until_allowed(&peer->backoff, tf_edge_now()) == 0) {
+        stop_dial(peer); /* one that is under way may be waiting for what has gone */
+    }
+    if (stream_lost) {
+        dial_soon(peer);
+    }
+    tf_peer_datagram_network_changed(peer);
 }
 
 void tf_peer_carrying(tf_peer *peer)
@@ -431,7 +418,6 @@ void tf_peer_carrying(tf_peer *peer)
     tf_peer_event_record event = {.type = TF_EVENT_CONNECTED, .resumed = false};
     peer->connected = true;
     (void)event_del(peer->give_up);
-    tf_backoff_reset(&peer->backoff);
     tf_peer_push_event(peer, &event);
 }
 
@@ -444,6 +430,10 @@ void tf_peer_session_over(tf_peer *peer, uint64_t code, const char *why)
     tf_peer_keep_stats(peer);
     peer->connection = NULL;
     peer->lost_at = tf_edge_now();
+    peer->wants_generation = false;
+    tf_backoff_down(&peer->backoff, peer->lost_at);
+    (void)event_del(peer->rehandshake);
+    tf_peer_datagram_over(peer);
     if (final) {
         give_up(peer, TF_ERR_PEER_REFUSED, why);
     } else if (peer->state == PEER_WAITING && !peer->node->draining) {
@@ -489,12 +479,21 @@ tf_err tf_dialler_start(tf_peer *peer)
     tf_time now = tf_edge_now();
     peer->redial = event_new(peer->node->base, -1, 0, on_redial, peer);
     peer->give_up = event_new(peer->node->base, -1, 0, on_give_up, peer);
-    if (peer->redial == NULL || peer->give_up == NULL) {
+    peer->rehandshake = event_new(peer->node->base, -1, 0, on_rehandshake, peer);
+    peer->reopen = event_new(peer->node->base, -1, 0, tf_peer_on_reopen, peer);
+    if (peer->redial == NULL || peer->give_up == NULL || peer->rehandshake == NULL || peer->reopen == NULL) {
         return TF_ERR_NOMEM;
     }
     tf_node_arm(peer->redial, now);
     tf_node_arm(peer->give_up, tf_time_add(now, peer->options.connect_timeout));
     return TF_OK;
+}
+
+static void free_timer(struct event *timer)
+{
+    if (timer != NULL) {
+        event_free(timer);
+    }
 }
 
 void tf_dialler_stop(tf_peer *peer)
@@ -503,10 +502,8 @@ void tf_dialler_stop(tf_peer *peer)
     tf_resolve_free(peer->datagram_resolve);
     tf_stream_free(peer->dial);
     tf_datagram_free(peer->socket);
-    if (peer->redial != NULL) {
-        event_free(peer->redial);
-    }
-    if (peer->give_up != NULL) {
-        event_free(peer->give_up);
-    }
+    free_timer(peer->redial);
+    free_timer(peer->give_up);
+    free_timer(peer->rehandshake);
+    free_timer(peer->reopen);
 }

@@ -26,6 +26,7 @@ static void set_defaults(tf_node_limits *limits)
     DEFAULT(store_bytes, TF_STORE_MEMORY_BYTES);
     DEFAULT(session_timeout, TF_SESSION_TIMEOUT);
     DEFAULT(keepalive, TF_KEEPALIVE);
+    DEFAULT(rehandshake, TF_REHANDSHAKE_AGE);
 #undef DEFAULT
 }
 
@@ -117,6 +118,30 @@ static tf_err make_cores(tf_node *node)
     return tf_dedup_new(&node->dedup, &bloom, node->mem);
 }
 
+/* Whoever lives is asked to answer, and whatever is down is tried again, at once. */
+static void on_network_changed(void *ctx)
+{
+    tf_node *node = ctx;
+    tf_log_event(node->config.log, TF_LOG_INFO, "network_changed", NULL);
+    for (tf_connection *c = node->connections; c != NULL; c = c->next) {
+        tf_link_probe(c->link, tf_edge_now());
+        tf_hub_touch(node->hub, c->conn);
+    }
+    tf_peer_network_changed_all(node);
+}
+
+/* Without one a route that is lost is noticed by its probes alone. */
+static void make_netwatch(tf_node *node)
+{
+    const tf_netwatch_config config = {
+        .base = node->base, .mem = node->mem, .changed = on_network_changed, .ctx = node};
+    int fd = tf_netwatch_socket();
+    if (fd < 0 || tf_netwatch_new(&node->netwatch, fd, &config) != TF_OK) {
+        node->netwatch = NULL;
+        tf_log_event(node->config.log, TF_LOG_DEBUG, "no_network_events", NULL);
+    }
+}
+
 static tf_err make_edges(tf_node *node)
 {
     struct event_config *config = event_config_new();
@@ -135,6 +160,7 @@ static tf_err make_edges(tf_node *node)
     if (node->wait == NULL || node->hub_timer == NULL || node->summary == NULL) {
         return TF_ERR_NOMEM;
     }
+    make_netwatch(node);
     tf_err err = tf_identity_ssl_ctx(&node->server_ctx, node->config.identity, true, allow, node);
     return err != TF_OK ? err : tf_identity_ssl_ctx(&node->client_ctx, node->config.identity, false, NULL, NULL);
 }
@@ -245,6 +271,7 @@ void tf_node_free(tf_node *node)
     tf_map_clear(&node->connection_ids);
     SSL_CTX_free(node->server_ctx);
     SSL_CTX_free(node->client_ctx);
+    tf_netwatch_free(node->netwatch);
     free_event(node->wait);
     free_event(node->hub_timer);
     free_event(node->summary);

@@ -20,6 +20,7 @@
 #include "node/twofold.h"
 #include "paths/datagram.h"
 #include "paths/listener.h"
+#include "paths/netwatch.h"
 #include "paths/stream.h"
 #include "proto/map.h"
 
@@ -47,6 +48,7 @@ struct tf_node {
     struct event *wait; /* ends a tf_node_run */
     struct event *hub_timer;
     struct event *summary; /* the log's summaries */
+    tf_netwatch *netwatch; /* NULL: this system has none */
     SSL_CTX *server_ctx;
     SSL_CTX *client_ctx;
     tf_dedup *dedup;
@@ -126,6 +128,8 @@ tf_log_peer tf_connection_log_peer(const tf_connection *c);
 /* -- connection_datagram.c ----------------------------------------------------------------------------------------- */
 
 void tf_connection_flush_datagrams(tf_connection *c);
+/* The socket is about to be freed: no connection uses it any more. */
+void tf_connection_forget_socket(tf_node *node, const tf_datagram *socket);
 /* The link has judged the candidate address: it is the peer's new one, or forgotten. */
 void tf_connection_decide_candidate(tf_connection *c, bool takes_it);
 
@@ -156,6 +160,8 @@ struct tf_connection {
     uint64_t moves; /* how often the address changed */
     size_t candidate_credit; /* bytes that may still go there: 3 times what came from it */
     struct event *timer;
+    tf_time keys_made;  /* those of the newest generation */
+    tf_time keys_since; /* when the datagram keys in use were made: their age; 0: none are */
     tf_time lost_since; /* no route carries; TF_NEVER: one does */
     bool announced;     /* peer was told that messages flow */
     bool failed;        /* ended by an error or a CLOSE: flush, then free */
@@ -170,8 +176,13 @@ struct tf_connection {
 void tf_peer_stream_ended(tf_peer *peer, const char *why);
 void tf_peer_verdict(tf_peer *peer, tf_route route, tf_verdict verdict, tf_verdict before);
 void tf_peer_carrying(tf_peer *peer);
-/* The datagram keys are used up: a new generation is wanted. */
-void tf_peer_rekey(tf_peer *peer);
+/* A new handshake is wanted although there is a session: its keys are used up or old, or a route of it is not believed. The
+ * old stream is kept until the new one is authenticated. */
+void tf_peer_new_generation(tf_peer *peer);
+/* Everything comes by the other route while this one claims to be up. */
+void tf_peer_redundancy_lost(tf_peer *peer, tf_route route);
+/* Interfaces, addresses or routes of this machine have changed. */
+void tf_peer_network_changed_all(tf_node *node);
 /* The session is over; the connection is freed right after. code: of the peer's CLOSE or ours. */
 void tf_peer_session_over(tf_peer *peer, uint64_t code, const char *why);
 void tf_peer_free_all(tf_node *node);

@@ -146,6 +146,13 @@ void tf_peer_flush_all(tf_node *node)
     }
 }
 
+void tf_peer_network_changed_all(tf_node *node)
+{
+    for (tf_peer *peer = node->peers; peer != NULL; peer = peer->next) {
+        tf_peer_network_changed(peer);
+    }
+}
+
 static tf_err peer_start(tf_peer *peer)
 {
     const tf_connect_options *o = &peer->options;

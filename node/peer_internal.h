@@ -1,5 +1,5 @@
-/* What the two files of a dialled peer share: peer.c (its events and the library's calls on it) and dialler.c (how it is
- * reached, again and again). */
+/* What the files of a dialled peer share: peer.c (its events and the library's calls on it), dialler.c (how it is reached,
+ * again and again) and dialler_datagram.c (its datagram route). */
 #ifndef TF_NODE_PEER_INTERNAL_H
 #define TF_NODE_PEER_INTERNAL_H
 
@@ -47,9 +47,22 @@ struct tf_peer {
     tf_stream *dial;
     tf_hello hello; /* the one that was sent */
     tf_negotiate_session hello_state;
+    tf_address addresses[TF_RESOLVE_ADDRESSES_MAX]; /* of the stream's host, as found for the last dial */
+    size_t address_count;
+    tf_address good; /* where the last stream went */
+    tf_backoff backoff;
+    bool wants_generation; /* a dial although the stream may be up: for new keys, or since it is not believed */
+    struct event *rehandshake;
+    /* the datagram route */
     tf_datagram *socket;
     int socket_family;
-    tf_backoff backoff;
+    unsigned socket_interface; /* the index of the interface it was bound to; 0: none */
+    tf_address datagram_addresses[TF_RESOLVE_ADDRESSES_MAX];
+    size_t datagram_count;
+    size_t datagram_at; /* the one in use */
+    struct event *reopen;
+    uint32_t reopens; /* since the route was up */
+    tf_time reopened_at;
     struct event *redial;
     struct event *give_up;
     tf_time lost_at; /* the stream, while the session lives */
@@ -71,9 +84,23 @@ void tf_peer_push_failure(tf_peer *peer, tf_node_event_type type, tf_err err, co
 /* Its session ends: what it did is added to what those before did. */
 void tf_peer_keep_stats(tf_peer *peer);
 
-/* Both timers of the redialling. NOMEM. */
+/* The timers of the dialling. NOMEM. */
 TF_MUST_CHECK tf_err tf_dialler_start(tf_peer *peer);
+void tf_peer_network_changed(tf_peer *peer);
 /* Nothing more is tried; frees what a try has open. */
 void tf_dialler_stop(tf_peer *peer);
+
+/* -- dialler_datagram.c -------------------------------------------------------------------------------------------- */
+
+/* A handshake is over that has the datagram route: its addresses are looked for, unless it works. */
+void tf_peer_find_datagram(tf_peer *peer);
+/* Another socket and the next address, at once. */
+void tf_peer_reopen_datagram(tf_peer *peer);
+void tf_peer_datagram_verdict(tf_peer *peer, tf_verdict verdict);
+void tf_peer_datagram_network_changed(tf_peer *peer);
+/* The session is over. */
+void tf_peer_datagram_over(tf_peer *peer);
+/* Of the timer `reopen`. */
+void tf_peer_on_reopen(evutil_socket_t fd, short what, void *ctx);
 
 #endif

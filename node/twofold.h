@@ -40,6 +40,7 @@ typedef struct tf_node_limits {
     uint64_t store_bytes;     /* of the memory store; 0: TF_STORE_MEMORY_BYTES */
     tf_time session_timeout;  /* 0: TF_SESSION_TIMEOUT */
     tf_time keepalive;        /* 0: TF_KEEPALIVE */
+    tf_time rehandshake;      /* of the peers that we dial, for new keys; 0: TF_REHANDSHAKE_AGE */
 } tf_node_limits;
 
 /* A peer that may connect to us. */

@@ -5,6 +5,7 @@
 #include <ifaddrs.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define LITERAL_MAX (INET6_ADDRSTRLEN + IFNAMSIZ + 1)
 
@@ -168,6 +169,21 @@ bool tf_address_is_any(const tf_address *address)
         return address->u.v4.sin_addr.s_addr == htonl(INADDR_ANY);
     }
     return IN6_IS_ADDR_UNSPECIFIED(&address->u.v6.sin6_addr);
+}
+
+bool tf_address_is_here(const tf_address *address)
+{
+    if (!tf_address_is_set(address) || tf_address_is_any(address)) {
+        return true;
+    }
+    tf_address wanted = *address;
+    tf_address_set_port(&wanted, 0);
+    int fd = socket(wanted.u.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    bool here = fd < 0 || bind(fd, &wanted.u.any, wanted.len) == 0 || (errno != EADDRNOTAVAIL && errno != ENODEV);
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return here;
 }
 
 /* The first one from `at` on that is of the family of in[0], or is not. */

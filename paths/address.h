@@ -54,6 +54,10 @@ bool tf_address_is_loopback(const tf_address *address);
 /* 0.0.0.0 or :: */
 bool tf_address_is_any(const tf_address *address);
 
+/* Whether a socket of this machine can have it now, so that what was bound to it still can send. True when that cannot be
+ * found out, and of addresses that are not set or 0.0.0.0 or ::. */
+bool tf_address_is_here(const tf_address *address);
+
 /* Copies count addresses so that families take turns, beginning with that of the first; else the order stays. */
 void tf_address_interleave(tf_address *out, const tf_address *in, size_t count);
 

@@ -117,6 +117,16 @@ void tf_link_datagram_response(tf_link *link, tf_time now, uint64_t token)
     }
 }
 
+void tf_link_datagram_challenge(tf_link *link, tf_time now)
+{
+    tf_link_generation *generation = with_keys(link, TF_LINK_KEYS_UNCONFIRMED);
+    if (generation != NULL) {
+        generation->challenge_wanted = true;
+        generation->challenge_delay = tf_link_rtt_pto(&link->routes[TF_ROUTE_DATAGRAM].rtt);
+        generation->challenge_at = now + generation->challenge_delay;
+    }
+}
+
 /* --- the route as a whole --- */
 
 void tf_link_datagram_proved(tf_link *link, tf_time now)

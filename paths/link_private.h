@@ -266,6 +266,8 @@ size_t tf_link_datagram_find(const tf_link *link, uint64_t generation);
 /* A packet that was sent under it was acked; one of the peer's under it was opened. */
 void tf_link_datagram_confirm(tf_link *link, tf_time now, size_t index);
 void tf_link_datagram_opened(tf_link *link, tf_time now, size_t index);
+/* The challenge of the newest keys goes out again now, if they are not confirmed. */
+void tf_link_datagram_challenge(tf_link *link, tf_time now);
 void tf_link_datagram_response(tf_link *link, tf_time now, uint64_t token);
 /* The route answers; it is down: nothing in flight will come back. */
 void tf_link_datagram_proved(tf_link *link, tf_time now);

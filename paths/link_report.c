@@ -85,6 +85,7 @@ void tf_link_probe(tf_link *link, tf_time now)
     for (size_t i = 0; i < TF_ROUTE_COUNT; i++) {
         tf_link_route_probe(&link->routes[i], now);
     }
+    tf_link_datagram_challenge(link, now);
 }
 
 uint64_t tf_link_next_probe(const tf_link *link, tf_route route)

@@ -100,6 +100,14 @@
 #define TF_BACKOFF_MAX (30 * TF_SECOND)
 #define TF_BACKOFF_MAX_REDUNDANT (1 * TF_SECOND) /* in the first minute while another route lives */
 #define TF_BACKOFF_REDUNDANT_SPAN (60 * TF_SECOND)
+#define TF_BACKOFF_FLAPPING (4 * TF_SECOND) /* while streams come up, but do not stay */
+#define TF_PROGRESS_SPAN (5 * TF_SECOND)    /* a stream that was up for so long was real progress */
+#define TF_DIAL_SPACING (1 * TF_SECOND)     /* of the dials of a peer, whatever the reasons for them, */
+#define TF_DIAL_BURST 3u                    /* but so many may come at once */
+#define TF_REOPEN_FIRST (5 * TF_SECOND)     /* a datagram route that is down for so long gets another socket, */
+#define TF_REOPEN_MIN (1 * TF_SECOND)       /* again after so long, doubling, */
+#define TF_REOPEN_MAX (30 * TF_SECOND)      /* up to */
+#define TF_REHANDSHAKE_AGE (86400 * TF_SECOND)
 #define TF_SESSION_TIMEOUT (600 * TF_SECOND)
 #define TF_UNREACHABLE_FAILURES 3u
 #define TF_UNREACHABLE_SPACING (1 * TF_SECOND) /* without any route each counts as one more */
