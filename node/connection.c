@@ -303,7 +303,6 @@ static tf_err make_keys(tf_connection *c)
         return err;
     }
     tf_keyring_add(c->keyring, keys, agreed->generation, agreed->local_connection_id, &pushed_out);
-    c->keys_made = tf_edge_now();
     forget_id(node, pushed_out);
     if (c->has_to) {
         tf_link_datagram_up(c->link, tf_edge_now(), agreed->generation);
@@ -382,7 +381,6 @@ static void handle_event(tf_connection *c, const tf_link_event *event)
         handle_verdict(c, event);
         return;
     case TF_LINK_EVENT_CONFIRMED:
-        c->keys_since = c->keys_made; /* only the newest can be confirmed */
         TF_LOG(log, TF_LOG_DEBUG, "datagram_keys", &who, tf_log_uint("generation", event->generation));
         return;
     case TF_LINK_EVENT_RETIRED:

@@ -75,7 +75,7 @@ static void end_generation(tf_connection *c)
 {
     tf_link_datagram_down(c->link, tf_edge_now());
     if (c->peer != NULL) {
-        tf_peer_new_generation(c->peer);
+        tf_peer_new_generation(c->peer, "keys_used_up");
     }
 }
 

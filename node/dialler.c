@@ -41,6 +41,7 @@ static void schedule_redial(tf_peer *peer)
     tf_time cap = soon ? TF_BACKOFF_MAX_REDUNDANT : TF_BACKOFF_MAX;
     tf_time wait = tf_backoff_next(&peer->backoff, peer->node->rand, now, cap);
     peer->state = PEER_WAITING;
+    peer->dial_reason = "again";
     tf_node_arm(peer->redial, tf_time_add(now, wait));
 }
 
@@ -101,13 +102,14 @@ static void on_give_up(evutil_socket_t fd, short what, void *ctx)
 }
 
 /* A reason to try at once, or as soon as the bound on dials allows one, whatever the back-off says. */
-static void dial_soon(tf_peer *peer)
+static void dial_soon(tf_peer *peer, const char *reason)
 {
     tf_time now = tf_edge_now();
     tf_time wait = tf_backoff_until_allowed(&peer->backoff, now);
     if (peer->state != PEER_WAITING) {
         return;
     }
+    peer->dial_reason = reason;
     if (wait > 0) {
         tf_node_arm(peer->redial, tf_time_add(now, wait));
         return;
@@ -116,11 +118,11 @@ static void dial_soon(tf_peer *peer)
     start_dial(peer);
 }
 
-void tf_peer_new_generation(tf_peer *peer)
+void tf_peer_new_generation(tf_peer *peer, const char *reason)
 {
     if (peer->connection != NULL && peer->connection->agreed.dialler) {
         peer->wants_generation = true;
-        dial_soon(peer);
+        dial_soon(peer, reason);
     }
 }
 
@@ -128,7 +130,7 @@ static void on_rehandshake(evutil_socket_t fd, short what, void *ctx)
 {
     (void)fd;
     (void)what;
-    tf_peer_new_generation(ctx); /* without a stream it is dialled anyway */
+    tf_peer_new_generation(ctx, "keys_age"); /* without a stream it is dialled anyway */
 }
 
 /* The next handshake for its keys' sake, not for all peers at the same moment. */
@@ -328,7 +330,7 @@ static void start_dial(tf_peer *peer)
     tf_address literal;
     peer->dials++;
     tf_backoff_dial(&peer->backoff, tf_edge_now());
-    tf_log_event(peer->node->config.log, TF_LOG_DEBUG, "dialling", &who);
+    TF_LOG(peer->node->config.log, TF_LOG_DEBUG, "dialling", &who, tf_log_str("reason", peer->dial_reason));
     if (tf_endpoint_literal(&peer->uri.stream, &literal) == TF_OK) {
         resolved(peer, &literal, 1, NULL);
         return;
@@ -366,7 +368,7 @@ static void stream_verdict(tf_peer *peer, tf_verdict verdict)
         tf_backoff_down(&peer->backoff, now);
         if (peer->state == PEER_WAITING && event_pending(peer->redial, EV_TIMEOUT, NULL) == 0) {
             peer->lost_at = now; /* the old socket is kept until the new one is authenticated */
-            dial_soon(peer);
+            dial_soon(peer, "stream_down");
         }
     }
 }
@@ -381,15 +383,16 @@ void tf_peer_verdict(tf_peer *peer, tf_route route, tf_verdict verdict, tf_verdi
     }
     bool revived = verdict == TF_VERDICT_UP && (before == TF_VERDICT_DOWN || before == TF_VERDICT_JOINING);
     tf_peer_datagram_verdict(peer, verdict);
-    if (revived && peer->connection != NULL && tf_link_verdict(peer->connection->link, TF_ROUTE_STREAM) == TF_VERDICT_DOWN) {
-        dial_soon(peer);
+    if (revived && peer->connection != NULL &&
+        tf_link_verdict(peer->connection->link, TF_ROUTE_STREAM) == TF_VERDICT_DOWN) {
+        dial_soon(peer, "datagram_revived");
     }
 }
 
 void tf_peer_redundancy_lost(tf_peer *peer, tf_route route)
 {
     if (route == TF_ROUTE_STREAM) {
-        tf_peer_new_generation(peer);
+        tf_peer_new_generation(peer, "redundancy_lost");
     } else {
         tf_peer_reopen_datagram(peer);
     }
@@ -408,7 +411,7 @@ void tf_peer_network_changed(tf_peer *peer)
         stop_dial(peer); /* one that is under way may be waiting for what has gone */
     }
     if (stream_lost) {
-        dial_soon(peer);
+        dial_soon(peer, "network_changed");
     }
     tf_peer_datagram_network_changed(peer);
 }
@@ -484,6 +487,7 @@ tf_err tf_dialler_start(tf_peer *peer)
     if (peer->redial == NULL || peer->give_up == NULL || peer->rehandshake == NULL || peer->reopen == NULL) {
         return TF_ERR_NOMEM;
     }
+    peer->dial_reason = "first";
     tf_node_arm(peer->redial, now);
     tf_node_arm(peer->give_up, tf_time_add(now, peer->options.connect_timeout));
     return TF_OK;

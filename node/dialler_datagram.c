@@ -58,8 +58,8 @@ static void use_address(tf_peer *peer)
     for (size_t tried = 0; tried < peer->datagram_count; tried++) {
         const tf_address *to = &peer->datagram_addresses[peer->datagram_at];
         if (open_socket(peer, to->u.any.sa_family)) {
-            TF_LOG(peer->node->config.log, TF_LOG_DEBUG, "datagram_socket", &who, tf_log_address("to", to),
-                   tf_log_address("from", tf_datagram_local(peer->socket)));
+            TF_LOG(peer->node->config.log, TF_LOG_INFO, "datagram_socket", &who, tf_log_address("to", to),
+                   tf_log_address("from", tf_datagram_local(peer->socket)), tf_log_uint("reopened", peer->reopens));
             tf_connection_set_datagram(peer->connection, peer->socket, to, NULL);
             tf_link_probe(peer->connection->link, tf_edge_now());
             tf_hub_touch(peer->node->hub, peer->connection->conn);
@@ -194,12 +194,10 @@ static bool is_generations_turn(const tf_peer *peer)
 
 static void reopen(tf_peer *peer)
 {
-    tf_log_peer who = {.id = peer->uri.node};
     peer->reopens++;
-    TF_LOG(peer->node->config.log, TF_LOG_INFO, "datagram_reopened", &who, tf_log_uint("times", peer->reopens));
     tf_node_arm(peer->reopen, tf_time_add(tf_edge_now(), next_wait(peer)));
     if (is_generations_turn(peer)) {
-        tf_peer_new_generation(peer);
+        tf_peer_new_generation(peer, "datagram_down");
     } else {
         find_address(peer);
     }

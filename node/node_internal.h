@@ -160,8 +160,6 @@ struct tf_connection {
     uint64_t moves; /* how often the address changed */
     size_t candidate_credit; /* bytes that may still go there: 3 times what came from it */
     struct event *timer;
-    tf_time keys_made;  /* those of the newest generation */
-    tf_time keys_since; /* when the datagram keys in use were made: their age; 0: none are */
     tf_time lost_since; /* no route carries; TF_NEVER: one does */
     bool announced;     /* peer was told that messages flow */
     bool failed;        /* ended by an error or a CLOSE: flush, then free */
@@ -177,8 +175,8 @@ void tf_peer_stream_ended(tf_peer *peer, const char *why);
 void tf_peer_verdict(tf_peer *peer, tf_route route, tf_verdict verdict, tf_verdict before);
 void tf_peer_carrying(tf_peer *peer);
 /* A new handshake is wanted although there is a session: its keys are used up or old, or a route of it is not believed. The
- * old stream is kept until the new one is authenticated. */
-void tf_peer_new_generation(tf_peer *peer);
+ * old stream is kept until the new one is authenticated. reason: static, for the log. */
+void tf_peer_new_generation(tf_peer *peer, const char *reason);
 /* Everything comes by the other route while this one claims to be up. */
 void tf_peer_redundancy_lost(tf_peer *peer, tf_route route);
 /* Interfaces, addresses or routes of this machine have changed. */

@@ -1,0 +1,128 @@
+/* How a peer is reached again: new keys in time. Whole nodes over loopback; what takes real
+ * time here is waited for, not slept. */
+#include <stdio.h>
+
+#include "node/edge_mem.h"
+#include "node/twofold.h"
+#include "tests/support/check_main.h"
+#include "tests/support/support.h"
+
+#define HANG (60 * TF_SECOND)
+
+enum { RELAY, WRITER, READER, MEMBERS };
+
+static tf_identity *identities[MEMBERS];
+static tf_node *nodes[MEMBERS];
+static uint64_t acked;
+static uint64_t delivered;
+
+static void set_up(tf_time rehandshake)
+{
+    for (uint8_t i = 0; i < MEMBERS; i++) {
+        uint8_t seed[TF_SEED_LEN] = {(uint8_t)(i + 1)};
+        ck_assert_int_eq(tf_identity_new(&identities[i], seed), TF_OK);
+        tf_node_config config = {
+            .identity = identities[i], .accept_any = i == RELAY, .limits = {.rehandshake = rehandshake}};
+        ck_assert_int_eq(tf_node_new(&nodes[i], &config), TF_OK);
+    }
+    acked = delivered = 0;
+}
+
+static void tear_down(void)
+{
+    for (int i = MEMBERS - 1; i >= 0; i--) {
+        tf_node_free(nodes[i]);
+        tf_identity_free(identities[i]);
+    }
+}
+
+static tf_peer *dial(tf_node *node, tf_remote **channel)
+{
+    char text[TF_URI_TEXT_MAX];
+    char why[TF_WHY_MAX];
+    tf_uri uri;
+    tf_peer *peer = NULL;
+    tf_connect_options options = {.connect_timeout = TF_NEVER};
+    ck_assert(tf_node_uri(nodes[RELAY], text, sizeof(text)));
+    ck_assert_int_eq(tf_uri_parse(&uri, text, why), TF_OK);
+    ck_assert_int_eq(tf_node_connect(node, &uri, &options, &peer), TF_OK);
+    ck_assert_int_eq(tf_remote_open(peer, tf_slice_str("c"), channel), TF_OK);
+    return peer;
+}
+
+static void take_events(tf_node *node)
+{
+    tf_node_event event;
+    while (tf_node_next_event(node, &event)) {
+        ck_assert_int_ne(event.type, TF_EVENT_REFUSED);
+        ck_assert_int_ne(event.type, TF_EVENT_DISCONNECTED);
+        ck_assert_int_ne(event.type, TF_EVENT_GAP);
+        if (event.type == TF_EVENT_ACK) {
+            ck_assert_uint_eq(event.seq, ++acked);
+            ck_assert(!event.duplicate);
+        } else if (event.type == TF_EVENT_ACTIVITY) {
+            ck_assert_uint_eq(event.seq, ++delivered);
+        }
+    }
+}
+
+static void turn(void)
+{
+    for (int i = 0; i < MEMBERS; i++) {
+        tf_node_run(nodes[i], TF_MS);
+        take_events(nodes[i]);
+    }
+}
+
+/* A new handshake every second, while messages flow: the session stays, nothing is lost, each key is newer. */
+START_TEST(dialler_renews_the_keys_in_time_and_nothing_is_lost)
+{
+    char why[TF_WHY_MAX];
+    tf_remote *out = NULL;
+    tf_remote *in = NULL;
+    tf_peer_stats stats = {.handshakes = 0};
+    tf_time keys_since = 0;
+    tf_time end = tf_edge_now() + HANG;
+    uint64_t sent = 0;
+    unsigned keys = 0;
+    set_up(TF_SECOND);
+    ck_assert_msg(tf_node_listen(nodes[RELAY], "127.0.0.1:0", why, sizeof(why)) == TF_OK, "%s", why);
+    tf_peer *peer = dial(nodes[WRITER], &out);
+    (void)dial(nodes[READER], &in);
+    ck_assert_int_eq(tf_remote_subscribe(in, TF_START_FIRST, 0), TF_OK);
+    while (keys < 4 || acked < sent || delivered < sent) {
+        tf_remote_send_args send = {.body = tf_slice_str("x")};
+        ck_assert_msg(tf_edge_now() < end, "%u keys, %u sent, %u acked, %u delivered", keys, (unsigned)sent,
+                      (unsigned)acked, (unsigned)delivered);
+        sent += keys < 4 && tf_remote_send(out, &send) == TF_OK;
+        turn();
+        tf_peer_get_stats(peer, &stats);
+        keys += stats.has_keys && stats.keys_since > keys_since;
+        keys_since = tf_time_max(keys_since, stats.keys_since);
+    }
+    tf_node_stats relay;
+    tf_node_get_stats(nodes[RELAY], &relay);
+    ck_assert_uint_eq(relay.sessions, 2);
+    ck_assert_uint_eq(stats.sessions, 1);
+    ck_assert_uint_ge(stats.handshakes, 4);
+    ck_assert_uint_gt(sent, 0);
+    tear_down();
+}
+END_TEST
+
+int main(void)
+{
+    const TTest *const tests[] = {dialler_renews_the_keys_in_time_and_nothing_is_lost, NULL};
+    Suite *suite = suite_create("node/dialler");
+    TCase *tcase = tcase_create("node/dialler");
+    suite_add_tcase(suite, tcase);
+    tcase_set_timeout(tcase, 0); /* HANG is the guard */
+    for (size_t i = 0; tests[i] != NULL; i++) {
+        tcase_add_test(tcase, tests[i]);
+    }
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
