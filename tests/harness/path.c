@@ -20,8 +20,7 @@
 
 typedef struct path {
     tf_path_way ways[TF_PATH_WAYS];
-    int ends[TF_PATH_WAYS]; /* TUN devices; way i comes out of end i and goes to the other */
-    tf_test_random random;
+    int ends[TF_PATH_WAYS];    /* TUN devices; way i comes out of end i and goes to the other */
     char line[LINE_MAX_BYTES]; /* what of a command has come */
     size_t line_len;
 } path;
@@ -83,7 +82,7 @@ static void read_end(path *p, size_t which)
         if (len <= 0) {
             return;
         }
-        tf_path_way_admit(&p->ways[which], &p->random, now, tf_slice_of(bytes, (size_t)len));
+        tf_path_way_admit(&p->ways[which], now, tf_slice_of(bytes, (size_t)len));
     }
 }
 
@@ -171,7 +170,9 @@ int main(int argc, char **argv)
             return 70;
         }
     }
-    tf_test_random_init(&p.random, seed);
+    for (size_t i = 0; i < TF_PATH_WAYS; i++) {
+        tf_test_random_init(&p.ways[i].random, TF_PATH_WAYS * seed + i);
+    }
     (void)prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
     (void)puts("ready");
     (void)fflush(stdout);

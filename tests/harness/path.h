@@ -39,8 +39,9 @@ typedef struct tf_path_packet {
     uint8_t *bytes; /* malloc */
 } tf_path_packet;
 
-/* One way. Embed it; zero bytes are an empty one. */
+/* One way. Embed it; zero bytes but for the seed are an empty one. */
 typedef struct tf_path_way {
+    tf_test_random random; /* to be seeded */
     uint64_t faults[TF_PATH_FAULTS];
     uint64_t free_at; /* when the last byte that waits for the rate has left */
     uint64_t orders;
@@ -56,7 +57,7 @@ typedef struct tf_path_way {
 
 void tf_path_way_free(tf_path_way *way);
 /* A packet comes in at `now`: it is copied, or dropped and counted. Aborts without memory. */
-void tf_path_way_admit(tf_path_way *way, tf_test_random *random, uint64_t now, tf_slice packet);
+void tf_path_way_admit(tf_path_way *way, uint64_t now, tf_slice packet);
 /* When the next packet is due, TF_PATH_NEVER if none waits. */
 uint64_t tf_path_way_due(const tf_path_way *way);
 /* Takes the next one, whose bytes are the caller's to free; there is one. */

@@ -105,7 +105,7 @@ static uint64_t leaves_at(tf_path_way *way, uint64_t now, size_t len)
     return way->free_at;
 }
 
-static void put(tf_path_way *way, tf_test_random *random, uint64_t leaves, tf_slice packet)
+static void put(tf_path_way *way, uint64_t leaves, tf_slice packet)
 {
     if (way->count >= TF_PATH_PACKETS_MAX || way->bytes + packet.len > TF_PATH_BYTES_MAX) {
         way->overflow++;
@@ -114,7 +114,7 @@ static void put(tf_path_way *way, tf_test_random *random, uint64_t leaves, tf_sl
     uint64_t jitter = way->faults[TF_PATH_JITTER];
     uint64_t due = leaves + way->faults[TF_PATH_DELAY];
     if (jitter > 0) {
-        due += tf_test_random_below(random, 2 * jitter + 1);
+        due += tf_test_random_below(&way->random, 2 * jitter + 1);
         due = due > leaves + jitter ? due - jitter : leaves;
     }
     tf_path_packet copy = {.due = due, .order = way->orders++, .len = packet.len, .bytes = malloc(packet.len)};
@@ -125,7 +125,7 @@ static void put(tf_path_way *way, tf_test_random *random, uint64_t leaves, tf_sl
     push(way, &copy);
 }
 
-void tf_path_way_admit(tf_path_way *way, tf_test_random *random, uint64_t now, tf_slice packet)
+void tf_path_way_admit(tf_path_way *way, uint64_t now, tf_slice packet)
 {
     const uint64_t *faults = way->faults;
     count_kind(way, packet);
@@ -137,7 +137,7 @@ void tf_path_way_admit(tf_path_way *way, tf_test_random *random, uint64_t now, t
         way->too_long++;
         return;
     }
-    if (tf_test_random_chance(random, faults[TF_PATH_LOSS], MILLION)) {
+    if (tf_test_random_chance(&way->random, faults[TF_PATH_LOSS], MILLION)) {
         way->lost++;
         return;
     }
@@ -146,9 +146,9 @@ void tf_path_way_admit(tf_path_way *way, tf_test_random *random, uint64_t now, t
         way->overflow++;
         return;
     }
-    put(way, random, leaves, packet);
-    if (tf_test_random_chance(random, faults[TF_PATH_REPEAT], MILLION)) {
+    put(way, leaves, packet);
+    if (tf_test_random_chance(&way->random, faults[TF_PATH_REPEAT], MILLION)) {
         way->repeated++;
-        put(way, random, leaves, packet);
+        put(way, leaves, packet);
     }
 }

@@ -137,7 +137,7 @@ class Lab:
         self.names[end] = name
         run("ip", "-n", name, "link", "set", "lo", "up")
         self.sysctl(end, "net.ipv4.conf.all.rp_filter=0", "net.ipv4.conf.default.rp_filter=0",
-                    "net.ipv4.tcp_no_metrics_save=1")
+                    "net.ipv4.tcp_no_metrics_save=1", "net.ipv6.conf.default.disable_ipv6=1")
 
     def sysctl(self, end, *settings):
         for setting in settings:
@@ -175,7 +175,8 @@ class Lab:
         self.nat_base = 40000 + (first - 40000 + NAT_PORTS) % 20000
         self.nft("n", "flush chain ip nat post\nadd rule ip nat post oifname \"pa1\" ip protocol udp masquerade to "
                       f":{first}-{first + NAT_PORTS - 1}\nadd rule ip nat post oifname \"pa1\" masquerade")
-        subprocess.run(self.command("n", [tool("conntrack"), "-D", "-p", "udp"]), check=False, capture_output=True)
+        forget = ["ip", "netns", "exec", self.names["n"], "conntrack", "-D", "-p", "udp"]
+        subprocess.run(forget, check=False, capture_output=True, env={**os.environ, "PATH": PATH})
 
     def nft(self, end, text):
         run("ip", "netns", "exec", self.names[end], "nft", "-f", "-", text=text)
