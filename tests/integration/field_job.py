@@ -52,11 +52,12 @@ def skip_file():
 
 
 class Feed(threading.Thread):
-    """Writes lines to a program at a rate until it is stopped; never waits for what became of them."""
+    """Writes lines to a program at a rate, those of `every` seconds at once, until it is stopped; never waits for what
+    became of them."""
 
-    def __init__(self, file, rate):
+    def __init__(self, file, rate, every):
         super().__init__(daemon=True)
-        self.file, self.rate = file, rate
+        self.file, self.rate, self.every = file, rate, every
         self.written = 0
         self.over = threading.Event()
         self.start()
@@ -70,7 +71,7 @@ class Feed(threading.Thread):
 
     def write_all(self):
         began = time.monotonic()
-        while not self.over.wait(0.005) and self.written < LINES_MAX:
+        while not self.over.wait(self.every) and self.written < LINES_MAX:
             due = min(int((time.monotonic() - began) * self.rate), LINES_MAX)
             self.file.write(b"".join(line(number) + b"\n" for number in range(self.written, due)))
             self.file.flush()
@@ -89,9 +90,9 @@ def line(number):
 
 class Job:
     """stream: the path of the stream, 0 or 1; the datagrams take the other one. far: which client is in a, "pub" or
-    "sub". routes: of that client."""
+    "sub". routes: of that client. every: Feed."""
 
-    def __init__(self, world, lab, stream=0, far="pub", routes="both"):
+    def __init__(self, world, lab, stream=0, far="pub", routes="both", every=0.005):
         self.world, self.lab, self.stream, self.far = world, lab, stream, far
         self.relay = lib.Relay(lab.command("b", [
             lib.TWOFOLD, "relay", "--listen", "0.0.0.0:0", "--print-uri", "--data", world.path("relay"),
@@ -104,7 +105,7 @@ class Job:
         self.before = [path.stats() for path in lab.paths]
         self.sub = self.start("sub", ["--json", "--verify", "--from", "first"], routes)
         self.pub = self.start("pub", ["--max-in-flight", "256"], routes, subprocess.PIPE)
-        self.feed = Feed(self.pub.process.stdin, RATE)
+        self.feed = Feed(self.pub.process.stdin, RATE, every)
         self.more(RATE // 2)
 
     def start(self, name, arguments, routes, stdin=None):

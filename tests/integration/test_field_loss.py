@@ -64,11 +64,12 @@ def test_a_path_that_is_squeezed_holds_nothing_up(world):
 
 def test_long_packets_are_swallowed_from_some_moment_on(world):
     with field_job.laboratory(seed=SEED) as lab:
-        job = field_job.Job(world, lab)
+        job = field_job.Job(world, lab, every=0.05)  # so many lines at once that packets are full
         for path in (job.datagram_path, job.stream_path):
             path.set("mtu 1280")
             job.span(SECONDS)
             job.more(field_job.RATE // 2)
+            assert path.stats()["ab_too_long"] > 0
             path.set("mtu 0")
         job.succeeds()
 
