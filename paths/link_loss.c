@@ -40,7 +40,7 @@ static void segment_landed(tf_link *link, uint64_t seq, bool lost)
     entry->copy = TF_LINK_COPY_NONE;
     /* also while it only copies: a stream that flows would have brought it before the loss was seen, and this one has not */
     if (lost) {
-        tf_link_ring_queue(&link->ring, seq, link->datagram.carrying ? AGAIN_REPEATS : 1);
+        tf_link_ring_queue(&link->ring, seq, AGAIN_REPEATS);
     }
 }
 
@@ -229,7 +229,9 @@ static tf_time pto_at(const tf_link *link)
         return TF_NEVER;
     }
     unsigned doublings = d->backoff > 1 ? d->backoff - 1 : 0; /* the second one is not yet later than the first */
-    return d->last_eliciting + (tf_link_rtt_pto(&link->routes[TF_ROUTE_DATAGRAM].rtt) << doublings);
+    tf_time pto = tf_link_rtt_pto(&link->routes[TF_ROUTE_DATAGRAM].rtt);
+    pto -= d->asked ? TF_LINK_ACK_DELAY - TF_ASKED_DELAY : 0;
+    return d->last_eliciting + (pto << doublings);
 }
 
 /* No answer for so long, to so many packets that chance does not explain it. */

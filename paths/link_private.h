@@ -91,6 +91,7 @@ typedef struct tf_link_datagram {
     uint64_t next;     /* the first segment not yet copied or shed */
     tf_time last_data; /* when a packet with segments went out */
     tf_time last_eliciting;
+    bool asked;            /* that one is to be acked at once */
     uint64_t eliciting;    /* packets that oblige an ack, ever, */
     uint64_t with_data;    /* and of these, with segments */
     uint64_t proved;       /* `eliciting` when the route last answered */

@@ -5,6 +5,11 @@
 
 #include "proto/limits.h"
 
+/* Of a stream that loses: others that follow show the loss so soon, else timers do. */
+#define REPAIR_SEEN (5 * TF_MS)
+#define REPAIR_TIMER_MIN (200 * TF_MS)
+#define REPAIR_TIMER_MAX (1 * TF_SECOND)
+
 typedef enum kind {
     KIND_PACKET,
     KIND_ARRIVAL, /* of the first chunk of a pipe */
@@ -297,6 +302,23 @@ static void schedule(net *n, unsigned end)
          (queued){.kind = KIND_ARRIVAL, .end = end, .generation = n->generation});
 }
 
+/* How much later a chunk arrives for being lost on the way. */
+static tf_time repair_time(net *n, unsigned end, size_t len)
+{
+    const net_pipe *set = &n->pipes[end].set;
+    tf_time longest = 0;
+    for (size_t at = 0; set->loss > 0 && at < len; at += NET_PIECE) {
+        tf_time timer = REPAIR_TIMER_MIN;
+        tf_time late = 0;
+        for (bool first = true; tf_test_random_chance(&n->random, set->loss, 1000); first = false) {
+            late += first ? n->pipes[0].set.delay + n->pipes[1].set.delay + REPAIR_SEEN : timer;
+            timer = first ? timer : tf_time_min(2 * timer, REPAIR_TIMER_MAX);
+        }
+        longest = tf_time_max(longest, late);
+    }
+    return longest;
+}
+
 void net_write(net *n, unsigned end, tf_slice bytes)
 {
     pipe_state *pipe = &n->pipes[end];
@@ -308,7 +330,8 @@ void net_write(net *n, unsigned end, tf_slice bytes)
     c->len = bytes.len;
     memcpy(c->data, bytes.data, bytes.len);
     pipe->busy_until = tf_time_max(n->now, pipe->busy_until) + transmission(pipe->set.rate, bytes.len);
-    pipe->last_at = tf_time_max(pipe->last_at, pipe->busy_until + pipe->set.delay);
+    tf_time late = repair_time(n, end, bytes.len);
+    pipe->last_at = tf_time_max(pipe->last_at, pipe->busy_until + pipe->set.delay + late);
     c->at = pipe->last_at;
     if (pipe->last == NULL) {
         pipe->first = c;

@@ -11,6 +11,7 @@
 #include "tests/support/support.h"
 
 #define NET_ENDS 2u
+#define NET_PIECE 1400u
 
 /* The datagram path in one direction. Odds in 1/1000. */
 typedef struct net_path {
@@ -33,6 +34,8 @@ typedef struct net_pipe {
     size_t buffer;   /* bytes written and not yet known to have arrived */
     bool hole;       /* nothing arrives, nothing is lost */
     tf_time penalty; /* after the hole it takes so much longer, as TCP's backed-off timers do */
+    unsigned loss;   /* in 1/1000 of the pieces of NET_PIECE bytes: comes late by a round trip, as TCP repairs it at once if
+                        others follow, or by timers that double, if it is lost again; all behind it waits */
 } net_pipe;
 
 typedef enum net_event_type {

@@ -84,7 +84,11 @@ static void timer(void *ctx, unsigned end, uint64_t id)
     }
     flow->due_at[flow->due % TRAFFIC_TIMES] = net_now(t->ends.net);
     flow->due++;
-    net_timer(t->ends.net, end, net_now(t->ends.net) + flow->interval, 1);
+    tf_time next = net_now(t->ends.net) + flow->interval;
+    if (flow->schedule != NULL && flow->due < flow->limit) {
+        next = tf_time_max(net_now(t->ends.net), flow->schedule[flow->due]);
+    }
+    net_timer(t->ends.net, end, next, 1);
 }
 
 /* --- receiving --- */
@@ -111,6 +115,9 @@ static void message(void *ctx, unsigned end, tf_slice got, tf_route via)
     flow->longest_gap = tf_time_max(flow->longest_gap, now - flow->last_got);
     flow->longest_late = tf_time_max(flow->longest_late, now - flow->due_at[flow->got % TRAFFIC_TIMES]);
     flow->last_got = now;
+    if (flow->arrived_at != NULL) {
+        flow->arrived_at[flow->got] = now;
+    }
     flow->got++;
     flow->via[via]++;
     net_mix(t->ends.net, flow->got * TF_ROUTE_COUNT + via);

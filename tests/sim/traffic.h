@@ -21,6 +21,8 @@ typedef struct traffic_flow {
     tf_time longest_late; /* from when a message was due to its delivery */
     uint64_t via[TF_ROUTE_COUNT];
     tf_time due_at[TRAFFIC_TIMES]; /* by number */
+    const tf_time *schedule;       /* when each message is due, by number (as many as the limit); NULL: by the interval */
+    tf_time *arrived_at;           /* each message, by number, is noted here; NULL: not */
 } traffic_flow;
 
 typedef struct traffic {
