@@ -63,7 +63,7 @@ typedef enum tf_client_event_type {
     TF_CLIENT_CHANNEL_REFUSED, /* open, subscribe or close: for good. The handle stays refused for open */
     TF_CLIENT_CLOSED,          /* answer to tf_client_close_channel */
     TF_CLIENT_ACK,             /* the send is durable */
-    TF_CLIENT_REFUSED,         /* for good, or (retryable) the retry limit has passed: outcome `not accepted` */
+    TF_CLIENT_REFUSED,         /* for good, or (retryable) the retry limit has passed: not accepted, for the last cause */
     TF_CLIENT_SUBSCRIBED,      /* in each session; the first one tells the start */
     TF_CLIENT_ACTIVITY,        /* in order, without gap or repeat, from `next` */
     TF_CLIENT_GAP,             /* before the activity that follows it: `expected` is not `got`, or another epoch */

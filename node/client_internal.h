@@ -40,6 +40,7 @@ typedef struct tf_item {
     bool in_flight;
     bool was_sent;
     tf_time refused_since; /* TF_NEVER: never refused */
+    tf_refusal refused_for; /* the last time */
     uint64_t cookie;
     uint8_t id[TF_ACTIVITY_ID_MAX]; /* of the ack */
     size_t client_id_len;

@@ -276,6 +276,8 @@ tf_err tf_client_send_refused(tf_item *item, const tf_result_refusal *refusal)
     if (item->refused_since == TF_NEVER) {
         item->refused_since = now;
     }
+    tf_refusal cause = tf_refusal_find(refusal->code);
+    item->refused_for = cause != TF_REFUSAL_NONE ? cause : TF_REFUSAL_UNAVAILABLE;
     if (!refusal->retryable || is_past_limit(client, item)) {
         tf_client_activate(channel);
         return report_refused(item, refusal);
@@ -308,14 +310,13 @@ void tf_client_sends_reset(tf_client_channel *channel)
 void tf_client_sends_tick(tf_client_channel *channel)
 {
     tf_client *client = channel->client;
-    tf_result_refusal refusal = own_refusal(TF_REFUSAL_UNAVAILABLE);
     tf_list_node *node = NULL;
-    refusal.message = tf_slice_str("not accepted within the retry limit");
     while (client->config.retry_limit != 0 && (node = tf_list_first(&channel->sends)) != NULL) {
         tf_item *item = item_at(node);
         if (item->refused_since == TF_NEVER || item->in_flight) {
             break;
         }
+        tf_result_refusal refusal = own_refusal(item->refused_for); /* what kept it from being accepted */
         if (!is_past_limit(client, item) || report_refused(item, &refusal) != TF_OK) {
             tf_client_wake_at(client, tf_time_max(tf_time_add(item->refused_since, client->config.retry_limit),
                                                   tf_time_add(client->hub->now, TF_MS)));

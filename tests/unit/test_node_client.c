@@ -232,6 +232,7 @@ START_TEST(client_retry_limit_reports_the_send_and_goes_on)
     cw_pass(&cw, 1100);
     ck_assert_uint_eq(cw.logs[0].counts[TF_CLIENT_REFUSED], 2);
     ck_assert(cw.logs[0].last[TF_CLIENT_REFUSED].retryable);
+    ck_assert_str_eq(cw.logs[0].code, "store_full");
     ck_assert_uint_eq(cw.logs[0].last[TF_CLIENT_REFUSED].cookie, 2);
     ck_assert_str_eq(cw.logs[0].last_client_id, "00000000abcdef00-2");
     cw.server->stub.refuse = TF_REFUSAL_NONE;
