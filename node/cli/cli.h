@@ -1,4 +1,4 @@
-/* What the commands share: exit codes, the option table, the client that pub and sub are made of, output.
+/* What the commands share: exit codes, the option table, the client that pub, sub and ping are made of, output.
  *
  * Data goes to stdout, talk to stderr. Each command is one function that takes its arguments (argv[0] is its name) and
  * returns the exit code. One thread. */
@@ -40,6 +40,7 @@ int tf_cmd_keygen(int argc, char **argv);
 int tf_cmd_pubkey(int argc, char **argv);
 int tf_cmd_pub(int argc, char **argv);
 int tf_cmd_sub(int argc, char **argv);
+int tf_cmd_ping(int argc, char **argv);
 int tf_cmd_version(int argc, char **argv);
 int tf_cmd_help(int argc, char **argv);
 
@@ -81,12 +82,14 @@ void tf_options_print(const tf_option *table, FILE *out);
 const tf_option *tf_relay_options(void);
 const tf_option *tf_pub_options(void);
 const tf_option *tf_sub_options(void);
+const tf_option *tf_ping_options(void);
 const tf_option *tf_keygen_options(void);
 /* The table of a command, NULL when it has none. */
 const tf_option *tf_options_of(const char *command);
 
 /* Values of options; false: the user was told what would be right. */
 bool tf_value_count(const tf_options *o, const char *name, uint64_t low, uint64_t high, uint64_t *out);
+bool tf_value_seconds(const tf_options *o, const char *name, tf_time *out);
 bool tf_value_duration(const tf_options *o, const char *name, tf_time *out);
 bool tf_value_size(const tf_options *o, const char *name, uint64_t high, uint64_t *out);
 

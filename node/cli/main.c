@@ -10,6 +10,7 @@ const tf_command tf_commands[] = {
     {"relay", tf_cmd_relay, "[-c FILE] [--listen HOST:PORT]... [options]", "run a relay in the foreground"},
     {"pub", tf_cmd_pub, "URI CHANNEL [MESSAGE]", "send messages, and wait until each is acked"},
     {"sub", tf_cmd_sub, "URI CHANNEL", "print the messages of a channel"},
+    {"ping", tf_cmd_ping, "URI", "ask a relay by both routes: which answers, and which first"},
     {"keygen", tf_cmd_keygen, "[-o FILE]", "make an identity"},
     {"pubkey", tf_cmd_pubkey, "[FILE]", "print the node id of an identity"},
     {"version", tf_cmd_version, "", "print the version"},
@@ -18,7 +19,7 @@ const tf_command tf_commands[] = {
 };
 
 /* Names that later versions use; not to be taken by anything else. */
-static const char *const reserved[] = {"ping",   "status", "top",   "doctor", "bench",  "channel", "ref",
+static const char *const reserved[] = {"status", "top",   "doctor", "bench",  "channel", "ref",
                                        "call",   "serve",  "cat",   "check",  "reload", "drain",   "backup",
                                        "restore", "store", "peer",  "acl",    "events", "trace",   "completion"};
 
@@ -55,7 +56,7 @@ int main(int argc, char **argv)
     (void)signal(SIGPIPE, SIG_IGN);
     event_set_log_callback(ignore_warning);
     if (argc < 2) {
-        return tf_usage("", "a command is needed: relay, pub, sub, keygen, pubkey, version or help");
+        return tf_usage("", "a command is needed: relay, pub, sub, ping, keygen, pubkey, version or help");
     }
     const char *name = argv[1];
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {

@@ -226,6 +226,18 @@ bool tf_value_count(const tf_options *o, const char *name, uint64_t low, uint64_
     return true;
 }
 
+bool tf_value_seconds(const tf_options *o, const char *name, tf_time *out)
+{
+    char *end = NULL;
+    double seconds = strtod(o->value, &end);
+    if (end == o->value || *end != '\0' || !(seconds > 0) || seconds > 1e9) {
+        (void)tf_usage(o->command, "%s: '%s' is not a number of seconds above 0", name, o->value);
+        return false;
+    }
+    *out = (tf_time)(seconds * (double)TF_SECOND);
+    return true;
+}
+
 bool tf_value_duration(const tf_options *o, const char *name, tf_time *out)
 {
     char *end = NULL;

@@ -210,10 +210,41 @@ static void print_histogram(tf_route route, const uint64_t late[TF_LATE_BUCKETS]
     (void)fputc('\n', out);
 }
 
+void tf_stats_print_route(const tf_peer_stats *stats, tf_route route, FILE *out)
+{
+    char cell[CELL];
+    const tf_peer_route *r = &stats->routes[route];
+    cell_verdict(stats, r, cell);
+    (void)fprintf(out, "%s, %s", cell, r->remote[0] != '\0' ? r->remote : "-");
+    cell_rtt(stats, r, cell);
+    (void)fprintf(out, ", round trip %s", cell);
+    if (route == TF_ROUTE_DATAGRAM) {
+        cell_loss(stats, r, cell);
+        (void)fprintf(out, ", loss %s", cell);
+    }
+}
+
+void tf_stats_print_sessions(const tf_peer_stats *stats, FILE *out)
+{
+    char age[TF_TIME_TEXT_MAX];
+    (void)fprintf(out, "sessions: %" PRIu64 ", resumed %" PRIu64 " times; dials: %" PRIu64 ", handshakes: %" PRIu64 "\n",
+                  stats->sessions, stats->resumes, stats->dials, stats->handshakes);
+    (void)fprintf(out, "datagram keys: ");
+    if (stats->has_keys) {
+        (void)fprintf(out, "%s old, phase %" PRIu64 "; ", tf_time_text(stats->now - stats->keys_since, age), stats->phase);
+    } else {
+        (void)fprintf(out, "none; ");
+    }
+    (void)fprintf(out,
+                  "packets: %" PRIu64 " sealed, %" PRIu64 " opened, %" PRIu64 " forged, %" PRIu64 " replayed, %" PRIu64
+                  " malformed\n",
+                  stats->packets_sealed, stats->packets_opened, stats->packets_forged, stats->packets_replayed,
+                  stats->packets_malformed);
+}
+
 void tf_stats_print(const tf_peer_stats *stats, FILE *out)
 {
     char cells[TF_ROUTE_COUNT][CELL];
-    char age[TF_TIME_TEXT_MAX];
     for (size_t i = 0; i < TF_ROUTE_COUNT; i++) {
         (void)snprintf(cells[i], CELL, "%s", tf_route_name((tf_route)i));
     }
@@ -237,19 +268,7 @@ void tf_stats_print(const tf_peer_stats *stats, FILE *out)
         (void)fprintf(out, "messages: %" PRIu64 ", gaps: %" PRIu64 ", repeats (dropped): %" PRIu64 "\n",
                       stats->activities, stats->gaps, stats->repeats);
     }
-    (void)fprintf(out, "sessions: %" PRIu64 ", resumed %" PRIu64 " times; dials: %" PRIu64 ", handshakes: %" PRIu64 "\n",
-                  stats->sessions, stats->resumes, stats->dials, stats->handshakes);
-    (void)fprintf(out, "datagram keys: ");
-    if (stats->has_keys) {
-        (void)fprintf(out, "%s old, phase %" PRIu64 "; ", tf_time_text(stats->now - stats->keys_since, age), stats->phase);
-    } else {
-        (void)fprintf(out, "none; ");
-    }
-    (void)fprintf(out,
-                  "packets: %" PRIu64 " sealed, %" PRIu64 " opened, %" PRIu64 " forged, %" PRIu64 " replayed, %" PRIu64
-                  " malformed\n",
-                  stats->packets_sealed, stats->packets_opened, stats->packets_forged, stats->packets_replayed,
-                  stats->packets_malformed);
+    tf_stats_print_sessions(stats, out);
 }
 
 /* -- JSON ---------------------------------------------------------------------------------------------------------- */

@@ -57,18 +57,6 @@ static bool from_value(sub *s, const tf_options *o)
     return true;
 }
 
-static bool wait_value(sub *s, const tf_options *o)
-{
-    char *end = NULL;
-    double seconds = strtod(o->value, &end);
-    if (end == o->value || *end != '\0' || !(seconds > 0) || seconds > 1e9) {
-        (void)tf_usage("sub", "-W: '%s' is not a number of seconds above 0", o->value);
-        return false;
-    }
-    s->wait = (tf_time)(seconds * (double)TF_SECOND);
-    return true;
-}
-
 static bool one_option(sub *s, const tf_options *o, const tf_option *option)
 {
     bool ok = true;
@@ -82,7 +70,7 @@ static bool one_option(sub *s, const tf_options *o, const tf_option *option)
         return tf_value_count(o, "-n", 1, UINT64_MAX, &s->count);
     }
     if (strcmp(option->name, "wait") == 0) {
-        return wait_value(s, o);
+        return tf_value_seconds(o, "-W", &s->wait);
     }
     s->raw = s->raw || strcmp(option->name, "raw") == 0;
     s->verify = s->verify || strcmp(option->name, "verify") == 0;

@@ -16,7 +16,7 @@ from lib import BAD_CONFIG, INTERRUPTED, NEGATIVE, OK, REFUSED, TIMEOUT, UNREACH
 ID = "a" * 52
 URI = f"twofold://{ID}@127.0.0.1:1"
 ROWS_AT_ONCE = 4
-RESERVED = ("ping status top doctor bench channel ref call serve cat check reload drain backup restore store peer acl "
+RESERVED = ("status top doctor bench channel ref call serve cat check reload drain backup restore store peer acl "
             "events trace completion").split()
 
 
@@ -55,7 +55,7 @@ def test_commands_that_are_none(world):
 
 def test_help_and_version(world):
     overview = world.twofold("help").succeeds().decode()
-    for command in ("relay", "pub", "sub", "keygen", "pubkey", "version", "help"):
+    for command in ("relay", "pub", "sub", "ping", "keygen", "pubkey", "version", "help"):
         assert re.search(rf"^  {command} ", overview, re.M), f"{command} is not in help"
         text = world.twofold("help", command).succeeds().decode()
         assert text.startswith(f"twofold {command}"), text
@@ -160,6 +160,23 @@ def test_wrong_usage_of_sub(world):
         ([*sub, "--routes", ""], USAGE, "--routes"),
         ([*sub, "--connect-timeout", "0s"], USAGE, "--connect-timeout"),
         ([*sub, "-i", "/dev/null/key"], USAGE, "/dev/null"),
+    ])
+
+
+def test_wrong_usage_of_ping(world):
+    ping = ["ping", URI]
+    check_rows(world, [
+        (["ping"], USAGE, "needs a URI", "twofold://NODEID@HOST:PORT", "twofold help ping"),
+        ([*ping, "channel"], USAGE, "needs a URI"),
+        (["ping", "nonsense"], USAGE, "twofold://NODEID@HOST:PORT"),
+        ([*ping, "-n", "-1"], USAGE, "-n", "'-1'"),
+        ([*ping, "-n", "many"], USAGE, "-n", "'many'"),
+        ([*ping, "--interval", "often"], USAGE, "--interval", "'often'"),
+        ([*ping, "--interval", "1ms"], USAGE, "--interval", "10ms"),
+        ([*ping, "-W", "0"], USAGE, "-W", "'0'"),
+        ([*ping, "--routes", "all"], USAGE, "--routes", "'all'"),
+        ([*ping, "--stats"], USAGE, "unknown option --stats"),
+        ([*ping, "-i", "/dev/null/key"], USAGE, "/dev/null"),
     ])
 
 
@@ -471,7 +488,8 @@ def test_retry_limit_gives_up_and_names_the_client_id(world):
                          "-f", body).ends(NEGATIVE)
     assert "too-much" in err and "retry limit" in err, err
     refusal = json.loads(out.splitlines()[-1])
-    assert refusal["client_id"] == "too-much" and refusal["retryable"] is True and refusal["code"], refusal
+    assert refusal["client_id"] == "too-much" and refusal["retryable"] is True, refusal
+    assert refusal["code"] == "store_full" and "store_full" in err, (refusal, err)
     assert world.sub(relay.uri, "c", "--from", "first", "-n", "1").succeeds() == b"x" * 600000 + b"\n"
 
 

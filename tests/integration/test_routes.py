@@ -5,7 +5,7 @@ import signal
 import subprocess
 
 import lib
-from lib import INTERRUPTED, OK, TIMEOUT, UNREACHABLE
+from lib import DEGRADED, INTERRUPTED, OK, REFUSED, TIMEOUT, UNREACHABLE
 
 URI = f"twofold://{'a' * 52}@127.0.0.1:1"
 
@@ -98,6 +98,138 @@ def test_stats_are_of_all_sessions(world):
     stats, routes = stats_of(pub)
     assert stats["sessions"] == stats["handshakes"] == 2 and stats["dials"] >= 2 and stats["acks"] == 100, stats
     assert routes["stream"]["sent"] + routes["datagram"]["sent"] >= 100 and stats["messages_sent"] >= 100, stats
+
+
+# -- ping
+
+
+def ping(world, uri, *arguments, key="pub"):
+    return world.twofold("ping", "-i", world.key(key), uri, *arguments)
+
+
+def objects_of(program, status=OK):
+    """The pings and the summary that --json prints, and what was said on stderr."""
+    out, err = program.ends(status)
+    objects = [json.loads(line) for line in out.splitlines()]
+    assert [each["type"] for each in objects] == ["ping"] * (len(objects) - 1) + ["summary"], objects
+    assert all(each["v"] == 1 for each in objects), objects
+    return objects[:-1], objects[-1], err
+
+
+def results_of(one):
+    return {route["route"]: route["result"] for route in one["routes"]}
+
+
+ANSWER = r"\d+(\.\d+)? m?s"
+BOTH_ANSWERED = rf"ping \d+: stream {ANSWER}, datagram {ANSWER}"
+
+
+def test_ping_is_answered_by_both_routes(world):
+    relay = world.relay()
+    lines = ping(world, relay.uri).succeeds().decode().splitlines()
+    for number, line in enumerate(lines[:5], 1):
+        assert re.fullmatch(BOTH_ANSWERED + rf"(; (stream|datagram) won by {ANSWER})?", line), line
+        assert line.startswith(f"ping {number}: "), line
+    assert re.fullmatch(rf"5 pings in {ANSWER}", lines[5]), lines
+    summary = "\n".join(lines[6:])
+    for route in ("stream", "datagram"):
+        assert re.search(rf"^{route}: up for {ANSWER}, {relay.address}, round trip ", summary, re.M), summary
+    assert summary.count("  asked 5, answered 5, lost 0.0 %; least ") == 2, summary
+    assert re.search(rf"^datagram keys: {ANSWER} old, phase 0; ", summary, re.M), summary
+
+
+def test_ping_as_json(world):
+    relay = world.relay()
+    pings, summary, err = objects_of(ping(world, relay.uri, "-n", "4", "--interval", "10ms", "--json"))
+    assert err == "" and [each["number"] for each in pings] == [1, 2, 3, 4], (pings, err)
+    for each in pings:
+        assert results_of(each) == {"stream": "answered", "datagram": "answered"}, each
+        times = {route["route"]: route["rtt_us"] for route in each["routes"]}
+        if "won" in each:
+            assert each["by_us"] == abs(times["stream"] - times["datagram"]), each
+            assert times[each["won"]] == min(times.values()), each
+        else:
+            assert times["stream"] == times["datagram"], each
+    assert summary["pings"] == 4 and summary["sessions"] == 1 and len(summary["routes"]) == 2, summary
+    for route, count in zip(("stream", "datagram"), summary["answers"], strict=True):
+        times = [each["rtt_us"] for one in pings for each in one["routes"] if each["route"] == route]
+        assert count["route"] == route and count["asked"] == count["answered"] == 4, count
+        assert (count["least_us"], count["mean_us"], count["most_us"]) == (min(times), sum(times) // 4, max(times)), count
+        assert count["won"] == sum(each.get("won") == route for each in pings), (count, pings)
+
+
+def test_ping_by_one_route_asks_that_one_only(world):
+    relay = world.relay()
+    forwarder = world.forwarder(relay, "--udp-drop", "100")
+    for uri, route in ((relay.uri_via(forwarder), "stream"), (relay.uri, "datagram")):
+        pings, summary, err = objects_of(ping(world, uri, "--routes", route, "-n", "2", "--json"))
+        assert err == "" and all(results_of(each) == {route: "answered"} for each in pings), (pings, err)
+        assert "won" not in pings[0] and [each["route"] for each in summary["answers"]] == [route], summary
+    assert forwarder.stats()["datagram_up_packets"] == 0, forwarder.stats()
+
+
+def test_ping_with_one_route_only_is_degraded(world):
+    relay = world.relay()
+    forwarder = world.forwarder(relay, "--udp-drop", "100")
+    pings, summary, err = objects_of(ping(world, relay.uri_via(forwarder), "-n", "2", "--json"), DEGRADED)
+    for each in pings:
+        assert results_of(each) == {"stream": "answered", "datagram": "not_sent"}, each
+        assert each["won"] == "stream" and "by_us" not in each, each
+    assert summary["routes"][1]["verdict"] == "joining", summary
+    assert "degraded: the datagram route is joining for " in err and f"127.0.0.1:{forwarder.port}?" in err, err
+
+
+def test_ping_shows_routes_that_fail_and_come_back(world):
+    relay = world.relay()
+    forwarder = world.forwarder(relay)
+    program = ping(world, relay.uri_via(forwarder), "-n", "0", "--interval", "20ms")
+
+    def await_after(pattern):
+        """Until a line comes that is newer than all that are there now."""
+        program.out.wait_match(rf"(?s)^.{{{len(program.out.data)}}}.*\nping \d+: {pattern}")
+
+    await_after(rf"stream {ANSWER}, datagram {ANSWER}")
+    forwarder.command("datagram cut")
+    await_after(rf"stream {ANSWER}, datagram (no answer|down)")
+    forwarder.command("datagram heal")
+    await_after(rf"stream {ANSWER}, datagram {ANSWER}")
+    forwarder.command("stream stall")
+    await_after(rf"stream (no answer|down|not sent|stalled), datagram {ANSWER}")
+    forwarder.command("stream flow")
+    await_after(rf"stream {ANSWER}, datagram {ANSWER}")
+    program.signal(signal.SIGINT)
+    out, err = program.ends(INTERRUPTED)
+    assert err == "" and re.search(rb"\n\d+ pings in ", out) and b"datagram keys: " in out, (out, err)
+
+
+def test_ping_goes_on_while_there_is_no_session(world):
+    relay = world.relay()
+    program = ping(world, relay.uri, "-n", "0", "--interval", "50ms")
+    program.out.wait_match(BOTH_ANSWERED)
+    relay.kill()
+    program.out.wait_match(r"ping \d+: stream (down|no answer), datagram (down|no answer)\n")
+    world.relay(listen=relay.address)
+    program.out.wait_match(rf"(?s)datagram (down|no answer)\n.*{BOTH_ANSWERED}")
+    program.signal(signal.SIGTERM)
+    out, _ = program.ends(INTERRUPTED)
+    assert b"\nsessions: 2, " in out, out
+
+
+def test_ping_that_does_not_come_so_far(world):
+    relay = world.relay(allow=("sub",))
+    out, err = ping(world, relay.uri).ends(REFUSED)
+    assert out == b"" and world.id("pub") in err and err.count(relay.address) == 1, (out, err)
+    ping(world, relay.uri, key="sub").succeeds()
+    out, err = ping(world, URI, "--connect-timeout", "100ms").ends(UNREACHABLE)
+    assert out == b"" and err == "twofold ping: cannot reach 127.0.0.1:1: cannot connect: Connection refused\n", (out, err)
+    out, err = ping(world, URI, "--connect-timeout", "1h", "-W", "0.2").ends(TIMEOUT)
+    assert out == b"" and err == "", (out, err)
+    ping(world, relay.uri, "-n", "0", "-W", "0.5", key="sub").ends(TIMEOUT)
+    away = ping(world, URI, "--connect-timeout", "1h", "-v")
+    away.err.wait_for("event=")
+    away.signal(signal.SIGINT)
+    out, _ = away.ends(INTERRUPTED)
+    assert out == b"", out
 
 
 lib.main(globals())
