@@ -23,6 +23,7 @@ static void add_counters(tf_route_stats *sum, const tf_route_stats *more)
     sum->told_first += more->told_first;
     sum->told_repeats += more->told_repeats;
     sum->rtt_samples += more->rtt_samples;
+    sum->mtu_falls += more->mtu_falls;
     for (size_t i = 0; i < TF_LATE_BUCKETS; i++) {
         sum->late[i] += more->late[i];
     }

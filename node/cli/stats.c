@@ -161,6 +161,16 @@ static void cell_rtt_min(const tf_peer_stats *stats, const tf_peer_route *route,
     (void)snprintf(out, CELL, "%s", route->stats.rtt_min == 0 ? "-" : tf_time_text(route->stats.rtt_min, text));
 }
 
+static void cell_mtu(const tf_peer_stats *stats, const tf_peer_route *route, char out[CELL])
+{
+    (void)stats;
+    if (route->stats.mtu == 0) {
+        (void)snprintf(out, CELL, "-");
+    } else {
+        (void)snprintf(out, CELL, "%" PRIu64, route->stats.mtu);
+    }
+}
+
 static const row rows[] = {
     {"verdict", cell_verdict},
     {"address", cell_address},
@@ -180,6 +190,7 @@ static const row rows[] = {
     {"loss of late", cell_loss},
     {"round trip", cell_rtt},
     {"least round trip", cell_rtt_min},
+    {"packet size", cell_mtu},
     {"times down", cell_downs},
 };
 
@@ -221,6 +232,8 @@ void tf_stats_print_route(const tf_peer_stats *stats, tf_route route, FILE *out)
     if (route == TF_ROUTE_DATAGRAM) {
         cell_loss(stats, r, cell);
         (void)fprintf(out, ", loss %s", cell);
+        cell_mtu(stats, r, cell);
+        (void)fprintf(out, ", packet size %s", cell);
     }
 }
 
@@ -344,6 +357,8 @@ static void json_route(FILE *out, const tf_peer_stats *stats, tf_route which)
     field(out, "rtt_samples", r->rtt_samples);
     if (which == TF_ROUTE_DATAGRAM) {
         field(out, "loss_ppm", r->loss_ppm);
+        field(out, "mtu", r->mtu);
+        field(out, "mtu_falls", r->mtu_falls);
         field(out, "cwnd", r->cwnd);
         field(out, "in_flight", r->in_flight);
     }

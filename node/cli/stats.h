@@ -15,7 +15,7 @@ const char *tf_time_text(tf_time span, char out[TF_TIME_TEXT_MAX]);
  * last one. False: there was no second copy. */
 bool tf_late_quantile(const uint64_t late[TF_LATE_BUCKETS], unsigned per_mille, tf_time *bound);
 
-/* One route in a line, without its newline: verdict, address, round trip, loss. */
+/* One route in a line, without its newline: verdict, address, round trip, loss, packet size. */
 void tf_stats_print_route(const tf_peer_stats *stats, tf_route route, FILE *out);
 /* Sessions, dials and datagram keys: two lines. */
 void tf_stats_print_sessions(const tf_peer_stats *stats, FILE *out);

@@ -114,6 +114,8 @@ static tf_peer_stats some_stats(void)
     tf_route_stats *datagram = &stats.routes[TF_ROUTE_DATAGRAM].stats;
     datagram->verdict = TF_VERDICT_STALLED;
     datagram->loss_ppm = 12300;
+    datagram->mtu = 1472;
+    datagram->mtu_falls = 2;
     datagram->late[0] = 90;
     datagram->late[TF_LATE_BUCKETS - 1] = 10;
     stats.has_keys = true;
@@ -140,6 +142,7 @@ START_TEST(stats_table_has_a_column_for_each_route)
         "second late by, 99 %                          -                 over 1 s\n",
         "loss of late                                  -                   1.23 %\n",
         "round trip                             1.500 ms                        -\n",
+        "packet size                                   -                     1472\n",
         "second copies by datagram: within 250 us: 90 over 1 s: 10\n",
         "datagram keys: 1 min 10 s old, phase 2; packets: 0 sealed, 0 opened, 4 forged, 0 replayed, 0 malformed\n",
         NULL};
@@ -164,7 +167,7 @@ START_TEST(stats_json_names_each_route_and_the_keys)
         "\"routes\":[{\"route\":\"stream\",\"agreed\":true,\"carries\":true,\"verdict\":\"up\",\"verdict_age_us\":10000000,"
         "\"local\":\"127.0.0.2:1000\",\"remote\":\"127.0.0.1:2000\",",
         ",{\"route\":\"datagram\",\"agreed\":true,\"carries\":true,\"verdict\":\"stalled\",",
-        "\"loss_ppm\":12300,",
+        "\"loss_ppm\":12300,\"mtu\":1472,\"mtu_falls\":2,",
         "\"late\":[{\"within_us\":250,\"copies\":90},",
         "{\"within_us\":null,\"copies\":10}]}]",
         ",\"keys\":{\"sealed\":0,\"opened\":0,\"forged\":4,\"replayed\":0,\"malformed\":0,\"age_us\":70000000,\"phase\":2,"
@@ -273,7 +276,7 @@ START_TEST(ping_summary_has_a_part_for_each_route)
         "4 pings in 2.00 s\n",
         "stream: up for 10.00 s, 127.0.0.1:2000, round trip 1.500 ms\n"
         "  asked 3, answered 2, lost 33.3 %; least 0.200 ms, mean 0.300 ms, most 0.400 ms; won 1, on average by 0.300 ms\n",
-        "datagram: stalled for 10.00 s, 127.0.0.1:2001, round trip -, loss 1.23 %\n"
+        "datagram: stalled for 10.00 s, 127.0.0.1:2001, round trip -, loss 1.23 %, packet size 1472\n"
         "  asked 4, answered 3, lost 25.0 %; least 0.100 ms, mean 0.300 ms, most 0.500 ms; won 2, on average by 0.100 ms\n",
         "sessions: 1, ",
         "datagram keys: 1 min 10 s old",
