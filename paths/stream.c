@@ -274,6 +274,7 @@ static void read_turn(tf_stream *stream)
 {
     size_t share = TF_STREAM_TURN;
     tf_tls_result result = {.outcome = TF_TLS_DONE};
+    tf_tls_io_ready(&stream->io);
     bool progress = true;
     while (progress && result.outcome == TF_TLS_DONE && share > 0) {
         size_t before = share;

@@ -41,7 +41,13 @@ static int socket_read(BIO *bio, char *data, size_t len, size_t *done)
 {
     tf_tls_io *io = BIO_get_data(bio);
     BIO_clear_retry_flags(bio);
+    if (io->drained) {
+        *done = 0;
+        BIO_set_retry_read(bio);
+        return 0;
+    }
     ssize_t got = recv(io->fd, data, len, 0);
+    io->drained = got > 0 && (size_t)got < len;
     if (got > 0) {
         *done = (size_t)got;
         return 1;
@@ -170,8 +176,14 @@ static tf_tls_result outcome_of(const tf_tls_io *io, const SSL *ssl, int result)
     }
 }
 
+void tf_tls_io_ready(tf_tls_io *io)
+{
+    io->drained = false;
+}
+
 tf_tls_result tf_tls_handshake(tf_tls_io *io, SSL *ssl)
 {
+    tf_tls_io_ready(io);
     ERR_clear_error();
     return outcome_of(io, ssl, SSL_do_handshake(ssl));
 }

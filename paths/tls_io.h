@@ -12,6 +12,7 @@ typedef struct tf_tls_io {
     int fd;
     int system_error; /* of the last read or write that failed for good */
     bool ended;       /* a read has met the end of the TCP stream */
+    bool drained;     /* the last read got less than it asked for: there is no more before the socket is ready again */
 } tf_tls_io;
 
 /* Makes ssl read and write io->fd. TF_ERR_NOMEM, TF_ERR_CRYPTO. */
@@ -28,6 +29,10 @@ typedef struct tf_tls_result {
     int system_error;
     const char *text; /* static */
 } tf_tls_result;
+
+/* The socket is ready, or may be: the next read asks it. Each stream says so once in a turn of the loop, which saves the
+ * call that would find nothing. */
+void tf_tls_io_ready(tf_tls_io *io);
 
 /* Each call empties OpenSSL's error queue before it begins. *done: bytes read or written. */
 tf_tls_result tf_tls_handshake(tf_tls_io *io, struct ssl_st *ssl);
