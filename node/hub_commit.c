@@ -1,6 +1,4 @@
 /* Changes on their way through the store: groups, acks (S5, S6). */
-#include <xxhash.h>
-
 #include "node/hub_internal.h"
 #include "node/name.h"
 
@@ -30,15 +28,13 @@ tf_pending *tf_hub_pending_new(tf_conn *conn, tf_store_op_kind kind, tf_channel 
     return pending;
 }
 
-/* S2: the parts of a key are of fixed length but for the last, so no two keys have the same bytes. */
-static uint64_t hash_key(const tf_hub *hub, const tf_channel *channel, const tf_node_id *origin, tf_slice client_id)
+/* Where a key of S2 is looked for: of the client id a keyed hash, of the origin, a public key, 64 bits, both of which nobody
+ * chooses at will. What is found is compared part by part. */
+static uint64_t hash_of(const tf_channel *channel, const tf_node_id *origin, tf_guard_key client_id)
 {
-    uint8_t bytes[sizeof(uint64_t) + TF_NODE_ID_LEN + TF_CLIENT_ID_MAX];
-    TF_ASSERT(client_id.len <= TF_CLIENT_ID_MAX);
-    memcpy(bytes, &channel->number, sizeof(uint64_t));
-    memcpy(bytes + sizeof(uint64_t), origin->bytes, TF_NODE_ID_LEN);
-    memcpy(bytes + sizeof(uint64_t) + TF_NODE_ID_LEN, client_id.data, client_id.len);
-    return XXH3_64bits_withSeed(bytes, sizeof(uint64_t) + TF_NODE_ID_LEN + client_id.len, hub->hash_key);
+    uint64_t node = 0;
+    memcpy(&node, origin->bytes, sizeof(node));
+    return client_id.low ^ node ^ channel->number;
 }
 
 static tf_pending *first_of(const tf_hub *hub, uint64_t hash)
@@ -47,12 +43,11 @@ static tf_pending *first_of(const tf_hub *hub, uint64_t hash)
     return tf_map_get(&hub->pending, hash, &value) ? (tf_pending *)(uintptr_t)value : NULL;
 }
 
-tf_pending *tf_hub_pending_find(const tf_hub *hub, const tf_channel *channel, const tf_node_id *origin,
-                                tf_slice client_id)
+tf_pending *tf_hub_pending_find(const tf_hub *hub, const tf_send_key *key)
 {
-    tf_pending *pending = first_of(hub, hash_key(hub, channel, origin, client_id));
-    while (pending != NULL && !(pending->channel == channel && tf_node_id_eq(&pending->origin, origin) &&
-                                tf_slice_eq(tf_hub_pending_client_id(pending), client_id))) {
+    tf_pending *pending = first_of(hub, hash_of(key->channel, key->origin, key->hash));
+    while (pending != NULL && !(pending->channel == key->channel && tf_node_id_eq(&pending->origin, key->origin) &&
+                                tf_slice_eq(tf_hub_pending_client_id(pending), key->client_id))) {
         pending = pending->same_hash;
     }
     return pending;
@@ -60,7 +55,7 @@ tf_pending *tf_hub_pending_find(const tf_hub *hub, const tf_channel *channel, co
 
 tf_err tf_hub_pending_index(tf_hub *hub, tf_pending *pending)
 {
-    pending->hash = hash_key(hub, pending->channel, &pending->origin, tf_hub_pending_client_id(pending));
+    pending->hash = hash_of(pending->channel, &pending->origin, pending->key);
     pending->same_hash = first_of(hub, pending->hash);
     tf_err err = tf_map_put(&hub->pending, pending->hash, (uintptr_t)pending);
     pending->indexed = err == TF_OK;
@@ -198,7 +193,7 @@ void tf_hub_pending_clear(tf_hub *hub)
 /* S1: the id is made of what names the message for ever: the numbering that it was put in, and its number there. */
 static void give_id(tf_pending *pending)
 {
-    tf_hex16(pending->channel->epoch, pending->id);
+    memcpy(pending->id, pending->channel->epoch_text, sizeof(pending->channel->epoch_text));
     pending->id[16] = '-';
     pending->id_len = 17u + tf_decimal(pending->seq, pending->id + 17);
 }

@@ -245,7 +245,15 @@ tf_pending *tf_hub_pending_new(tf_conn *conn, tf_store_op_kind kind, tf_channel 
 void tf_hub_pending_free(tf_hub *hub, tf_pending *pending);
 /* Queues it for the next group. */
 void tf_hub_gather(tf_hub *hub, tf_pending *pending);
-tf_pending *tf_hub_pending_find(const tf_hub *hub, const tf_channel *channel, const tf_node_id *origin, tf_slice client_id);
+/* The key of a send (S2). */
+typedef struct tf_send_key {
+    const tf_channel *channel;
+    const tf_node_id *origin;
+    tf_slice client_id;
+    tf_guard_key hash; /* of the client id */
+} tf_send_key;
+
+tf_pending *tf_hub_pending_find(const tf_hub *hub, const tf_send_key *key);
 TF_MUST_CHECK tf_err tf_hub_pending_index(tf_hub *hub, tf_pending *pending);
 tf_slice tf_hub_pending_client_id(const tf_pending *pending);
 tf_slice tf_hub_pending_body(const tf_pending *pending);

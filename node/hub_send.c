@@ -183,7 +183,8 @@ static tf_err decide(const judged *send)
     const tf_call *call = send->call;
     const tf_node_id *node = &send->origin->node;
     tf_stored stored;
-    tf_pending *pending = tf_hub_pending_find(call->hub, call->channel, node, send->args.client_id);
+    tf_pending *pending =
+        tf_hub_pending_find(call->hub, &(tf_send_key){call->channel, node, send->args.client_id, send->key});
     if (pending != NULL) {
         return join(send, pending);
     }

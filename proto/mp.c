@@ -285,13 +285,9 @@ void tf_mp_wr_int(tf_writer *w, int64_t value)
     }
 }
 
-void tf_mp_wr_str(tf_writer *w, tf_slice text)
+void tf_mp_wr_long_str(tf_writer *w, tf_slice text)
 {
-    if (text.len < 32) {
-        tf_wr_u8(w, (uint8_t)(0xa0 | text.len));
-    } else {
-        wr_sized(w, 0xd9, text.len);
-    }
+    wr_sized(w, 0xd9, text.len);
     tf_wr_bytes(w, text);
 }
 

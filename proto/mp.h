@@ -45,7 +45,17 @@ void tf_mp_wr_nil(tf_writer *w);
 void tf_mp_wr_bool(tf_writer *w, bool value);
 void tf_mp_wr_uint(tf_writer *w, uint64_t value);
 void tf_mp_wr_int(tf_writer *w, int64_t value);
-void tf_mp_wr_str(tf_writer *w, tf_slice text);
+void tf_mp_wr_long_str(tf_writer *w, tf_slice text); /* of 32 bytes and more */
+/* Inline: a message has a dozen short ones. */
+static inline void tf_mp_wr_str(tf_writer *w, tf_slice text)
+{
+    if (text.len >= 32) {
+        tf_mp_wr_long_str(w, text);
+        return;
+    }
+    tf_wr_u8(w, (uint8_t)(0xa0 | text.len));
+    tf_wr_bytes(w, text);
+}
 void tf_mp_wr_bin(tf_writer *w, tf_slice bytes);
 void tf_mp_wr_array(tf_writer *w, size_t count);
 void tf_mp_wr_map(tf_writer *w, size_t pairs);
