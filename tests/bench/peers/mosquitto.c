@@ -115,10 +115,9 @@ static void turn(const client *clients, struct pollfd *fds, unsigned count)
 
 static int run_sub(const tf_peer_options *options)
 {
-    client *clients = calloc(options->connections, sizeof(*clients));
-    tf_receiver *receivers = calloc(options->connections, sizeof(*receivers));
-    struct pollfd *fds = calloc(options->connections, sizeof(*fds));
-    tf_peer_must(clients != NULL && receivers != NULL && fds != NULL, "memory");
+    client *clients = tf_peer_alloc(options->connections, sizeof(*clients));
+    tf_receiver *receivers = tf_peer_alloc(options->connections, sizeof(*receivers));
+    struct pollfd *fds = tf_peer_alloc(options->connections, sizeof(*fds));
     for (unsigned i = 0; i < options->connections; i++) {
         clients[i].options = options;
         clients[i].receiver = &receivers[i];
@@ -133,7 +132,11 @@ static int run_sub(const tf_peer_options *options)
             told = true;
         }
     }
-    return tf_receivers_report(receivers, options);
+    int status = tf_receivers_report(receivers, options);
+    free(receivers);
+    free(fds);
+    free(clients);
+    return status;
 }
 
 /* How long to wait for the socket: until it takes more, or the next message is due. */
@@ -147,9 +150,8 @@ static struct timespec wait_time(const client *c, uint64_t due)
 static int run_pub(const tf_peer_options *options)
 {
     client c = {.options = options};
-    char *body = calloc(1, options->size);
+    char *body = tf_peer_alloc(1, options->size);
     uint64_t sent = 0;
-    tf_peer_must(body != NULL, "memory");
     dial(&c);
     while (!c.connected) {
         must(mosquitto_loop(c.mosquitto, POLL_MS, 1), "connect");

@@ -68,8 +68,7 @@ static void wait_for_all(void)
 
 static int run_sub(void)
 {
-    tf_receiver *receivers = calloc(options->connections, sizeof(*receivers));
-    tf_peer_must(receivers != NULL, "memory");
+    tf_receiver *receivers = tf_peer_alloc(options->connections, sizeof(*receivers));
     for (unsigned i = 0; i < options->connections; i++) {
         natsConnection *connection = dial();
         natsSubscription *subscription = NULL;
@@ -85,8 +84,7 @@ static int run_sub(void)
 static int run_pub(void)
 {
     natsConnection *connection = dial();
-    char *body = calloc(1, options->size);
-    tf_peer_must(body != NULL, "memory");
+    char *body = tf_peer_alloc(1, options->size);
     uint64_t begin = tf_measure_now();
     for (uint64_t i = 0; i < options->count; i++) {
         tf_peer_wait(tf_peer_due(options, begin, i));

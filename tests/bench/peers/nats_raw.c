@@ -122,10 +122,9 @@ static bool all_have(const tf_receiver *receivers, const tf_peer_options *option
 
 static int run_sub(const tf_peer_options *options)
 {
-    connection *all = calloc(options->connections, sizeof(*all));
-    tf_receiver *receivers = calloc(options->connections, sizeof(*receivers));
-    struct pollfd *fds = calloc(options->connections, sizeof(*fds));
-    tf_peer_must(all != NULL && receivers != NULL && fds != NULL, "memory");
+    connection *all = tf_peer_alloc(options->connections, sizeof(*all));
+    tf_receiver *receivers = tf_peer_alloc(options->connections, sizeof(*receivers));
+    struct pollfd *fds = tf_peer_alloc(options->connections, sizeof(*fds));
     for (unsigned i = 0; i < options->connections; i++) {
         all[i].receiver = &receivers[i];
         all[i].ssl = dial(options, "CONNECT {\"verbose\":false,\"pedantic\":false}\r\nSUB bench.t 1\r\nPING\r\n");
@@ -142,7 +141,11 @@ static int run_sub(const tf_peer_options *options)
             }
         }
     }
-    return tf_receivers_report(receivers, options);
+    int status = tf_receivers_report(receivers, options);
+    free(receivers);
+    free(fds);
+    free(all);
+    return status;
 }
 
 static int run_pub(const tf_peer_options *options)
@@ -163,8 +166,9 @@ static int run_pub(const tf_peer_options *options)
         memcpy(record + len, head, head_len);
         memset(record + len + head_len, 'x', options->size);
         memcpy(record + len + head_len, &stamp, sizeof(stamp));
-        memcpy(record + len + head_len + options->size, "\r\n", 2);
-        len += head_len + options->size + 2;
+        len += head_len + options->size;
+        record[len++] = '\r';
+        record[len++] = '\n';
         if (options->rate > 0) {
             write_all(ssl, record, len);
             len = 0;

@@ -14,12 +14,17 @@
 
 #define SECOND_NS 1000000000u
 
-void tf_peer_must(bool condition, const char *what)
+_Noreturn void tf_peer_die(const char *what)
 {
-    if (!condition) {
-        (void)fprintf(stderr, "%s (errno %d: %s)\n", what, errno, strerror(errno));
-        exit(EXIT_FAILURE);
-    }
+    (void)fprintf(stderr, "%s (errno %d: %s)\n", what, errno, strerror(errno));
+    exit(EXIT_FAILURE);
+}
+
+void *tf_peer_alloc(size_t count, size_t size)
+{
+    void *memory = calloc(count, size);
+    tf_peer_must(memory != NULL, "memory");
+    return memory;
 }
 
 /* -- options ------------------------------------------------------------------------------------------------------- */

@@ -31,8 +31,16 @@ typedef struct tf_peer_options {
 
 /* Ends the process with status 2 when they are wrong. */
 void tf_peer_options_parse(tf_peer_options *options, int argc, char **argv);
-/* Ends the process unless condition. */
-void tf_peer_must(bool condition, const char *what);
+/* Ends the process. */
+_Noreturn void tf_peer_die(const char *what);
+static inline void tf_peer_must(bool condition, const char *what)
+{
+    if (!condition) {
+        tf_peer_die(what);
+    }
+}
+/* Zeroed memory, or the end of the process. */
+void *tf_peer_alloc(size_t count, size_t size) __attribute__((returns_nonnull));
 /* Tells that all subscriptions stand. */
 void tf_peer_ready(const tf_peer_options *options);
 
