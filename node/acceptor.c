@@ -206,7 +206,7 @@ static void start_or_resume(tf_pending *p, const tf_node_id *id, tf_connection *
         if (c != NULL) {
             tf_connection_close(c, TF_CLOSE_NORMAL, "a new session replaces this one");
         }
-        tf_connection_start start = {.peer_id = *id, .agreed = agreed};
+        tf_connection_start start = {.peer_id = *id, .standby = tf_node_standby(p->node, id), .agreed = agreed};
         err = tf_connection_new(&c, p->node, &start);
         if (err == TF_OK) {
             tf_peer_accepted(c);

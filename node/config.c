@@ -19,6 +19,7 @@ tf_err tf_config_new(tf_config **out)
                                         .window_segments = TF_WINDOW_SEGMENTS,
                                         .session_timeout = TF_SESSION_TIMEOUT,
                                         .keepalive = TF_KEEPALIVE,
+                                        .rehandshake = TF_REHANDSHAKE_AGE,
                                         .peers = TF_PEERS_MAX,
                                         .channels = TF_CHANNELS_MAX,
                                         .store_bytes = TF_STORE_MEMORY_BYTES};

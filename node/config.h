@@ -3,9 +3,9 @@
  *
  *     [node]     data = DIR, key = FILE, accept = pinned | any
  *     [listen]   address = HOST:PORT (may be repeated)
- *     [peer "name"]  key = NODEID, uri = twofold://..., relay = yes | no
- *     [limits]   max_in_flight, max_message, window_bytes, window_segments, session_timeout, keepalive, peers, channels,
- *                store_bytes
+ *     [peer "name"]  key = NODEID, uri = twofold://..., relay = yes | no, stream_copy, datagram_copy = always | standby
+ *     [limits]   max_in_flight, max_message, window_bytes, window_segments, session_timeout, keepalive, rehandshake,
+ *                peers, channels, store_bytes
  *     [log]      level = error | warn | info | debug, format = logfmt | json
  *
  * Durations: 250ms 10s 5m 1h 7d; sizes: 512B 16KiB 4MiB 1GiB kB MB GB, or a plain number of bytes. */
@@ -31,7 +31,8 @@ typedef struct tf_config_peer {
     tf_node_id key;
     bool has_uri; /* it is dialled */
     tf_uri uri;
-    bool relay; /* may name other origins (S1) */
+    bool relay;        /* may name other origins (S1) */
+    tf_routes standby; /* routes by which our copies go to it only while no other one flows, its uri's among them */
 } tf_config_peer;
 
 typedef struct tf_config_limits {
@@ -41,6 +42,7 @@ typedef struct tf_config_limits {
     uint32_t window_segments;
     tf_time session_timeout;
     tf_time keepalive;
+    tf_time rehandshake;
     uint32_t peers;
     uint32_t channels;
     uint64_t store_bytes;

@@ -21,6 +21,7 @@ typedef enum config_type {
     CONFIG_TYPE_NODE_ID,
     CONFIG_TYPE_URI,
     CONFIG_TYPE_BOOL,
+    CONFIG_TYPE_COPY, /* tf_routes; max: the route */
     CONFIG_TYPE_COUNT, /* uint32_t */
     CONFIG_TYPE_SIZE,  /* uint32_t */
     CONFIG_TYPE_SIZE64,

@@ -25,6 +25,8 @@ static const config_key keys[] = {
     {"key", CONFIG_PEER, CONFIG_TYPE_NODE_ID, IN_PEER(key), 0, 0},
     {"uri", CONFIG_PEER, CONFIG_TYPE_URI, IN_PEER(uri), 0, 0},
     {"relay", CONFIG_PEER, CONFIG_TYPE_BOOL, IN_PEER(relay), 0, 0},
+    {"stream_copy", CONFIG_PEER, CONFIG_TYPE_COPY, IN_PEER(standby), 0, TF_ROUTES_STREAM},
+    {"datagram_copy", CONFIG_PEER, CONFIG_TYPE_COPY, IN_PEER(standby), 0, TF_ROUTES_DATAGRAM},
     {"max_in_flight", CONFIG_LIMITS, CONFIG_TYPE_COUNT, IN_LIMITS(max_in_flight), 1, TF_MAX_IN_FLIGHT_MAX},
     {"max_message", CONFIG_LIMITS, CONFIG_TYPE_SIZE, IN_LIMITS(max_message), TF_MESSAGE_MIN_LIMIT,
      (uint64_t)TF_MESSAGE_MAX},
@@ -34,6 +36,7 @@ static const config_key keys[] = {
      TF_WINDOW_SEGMENTS_MAX},
     {"session_timeout", CONFIG_LIMITS, CONFIG_TYPE_DURATION, IN_LIMITS(session_timeout), TF_SECOND, 30 * DAY},
     {"keepalive", CONFIG_LIMITS, CONFIG_TYPE_DURATION, IN_LIMITS(keepalive), KEEPALIVE_MIN, KEEPALIVE_MAX},
+    {"rehandshake", CONFIG_LIMITS, CONFIG_TYPE_DURATION, IN_LIMITS(rehandshake), TF_SECOND, 30 * DAY},
     {"peers", CONFIG_LIMITS, CONFIG_TYPE_COUNT, IN_LIMITS(peers), 1, TF_PEERS_MAX},
     {"channels", CONFIG_LIMITS, CONFIG_TYPE_COUNT, IN_LIMITS(channels), 1, TF_CHANNELS_MAX},
     {"store_bytes", CONFIG_LIMITS, CONFIG_TYPE_SIZE64, IN_LIMITS(store_bytes), 1024 * KIB, TIB},
@@ -81,6 +84,16 @@ static tf_err set_bool(bool *out, tf_slice value, char why[TF_WHY_MAX])
     return TF_OK;
 }
 
+static tf_err set_copy(tf_routes *out, const config_key *key, tf_slice value, char why[TF_WHY_MAX])
+{
+    bool standby = tf_slice_eq(value, tf_slice_str("standby"));
+    if (!standby && !tf_slice_eq(value, tf_slice_str("always"))) {
+        return tf_why(why, "%s: expected always or standby", tf_quote(value).text);
+    }
+    *out |= standby ? (tf_routes)key->max : 0;
+    return TF_OK;
+}
+
 static tf_err add_listen(tf_config *config, tf_slice value, char why[TF_WHY_MAX])
 {
     if (config->listen_count == TF_CONFIG_LISTEN_MAX) {
@@ -101,6 +114,7 @@ static tf_err set_uri(tf_config_peer *peer, tf_slice value, char why[TF_WHY_MAX]
     text[value.len] = '\0';
     tf_err err = tf_uri_parse(&peer->uri, text, why);
     peer->has_uri = err == TF_OK;
+    peer->standby |= peer->uri.standby;
     return err;
 }
 
@@ -204,6 +218,8 @@ tf_err tf_config_set(const config_key *key, tf_config *config, void *record, tf_
         return set_uri(record, value, why);
     case CONFIG_TYPE_BOOL:
         return set_bool(field, value, why);
+    case CONFIG_TYPE_COPY:
+        return set_copy(field, key, value, why);
     case CONFIG_TYPE_COUNT:
     case CONFIG_TYPE_SIZE:
     case CONFIG_TYPE_SIZE64:

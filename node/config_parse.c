@@ -376,6 +376,9 @@ static void check_peer(parser *p, size_t at)
     if (peer->has_uri && !tf_node_id_eq(&peer->key, &peer->uri.node)) {
         complain(p, p->peer_lines[at], "peer \"%s\": its uri names another node than its key", peer->name);
     }
+    if (peer->standby == TF_ROUTES_BOTH) {
+        complain(p, p->peer_lines[at], "peer \"%s\": both routes are on standby: one has to carry", peer->name);
+    }
     for (size_t i = 0; i < at; i++) {
         if (tf_node_id_eq(&p->config->peers[i].key, &peer->key)) {
             complain(p, p->peer_lines[at], "peer \"%s\" has the key of peer \"%s\" on line %u", peer->name,

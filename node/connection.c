@@ -125,6 +125,7 @@ static tf_conn_config conn_config(tf_node *node, const tf_connection_start *star
                  .routes = agreed->routes,
                  .send_data = agreed->send_routes,
                  .recv_data = agreed->receive_routes,
+                 .standby = start->standby,
                  .recv_window_segments = own->window_segments,
                  .recv_window_bytes = own->window_bytes,
                  .send_window_segments = theirs->window_segments,

@@ -41,7 +41,6 @@ static void schedule_redial(tf_peer *peer)
     tf_time cap = soon ? TF_BACKOFF_MAX_REDUNDANT : TF_BACKOFF_MAX;
     tf_time wait = tf_backoff_next(&peer->backoff, peer->node->rand, now, cap);
     peer->state = PEER_WAITING;
-    peer->dial_reason = "again";
     tf_node_arm(peer->redial, tf_time_add(now, wait));
 }
 
@@ -106,10 +105,11 @@ static void dial_soon(tf_peer *peer, const char *reason)
 {
     tf_time now = tf_edge_now();
     tf_time wait = tf_backoff_until_allowed(&peer->backoff, now);
+    tf_log_peer who = {.id = peer->uri.node};
     if (peer->state != PEER_WAITING) {
         return;
     }
-    peer->dial_reason = reason;
+    TF_LOG(peer->node->config.log, TF_LOG_INFO, "redial", &who, tf_log_str("reason", reason));
     if (wait > 0) {
         tf_node_arm(peer->redial, tf_time_add(now, wait));
         return;
@@ -188,6 +188,7 @@ static void welcomed(tf_peer *peer, const tf_agreed *agreed)
             tf_connection_close(peer->connection, TF_CLOSE_NORMAL, "the peer has forgotten this session");
         }
         tf_connection_start start = {.peer = peer, .peer_id = peer->uri.node, .agreed = agreed};
+        start.standby = peer->uri.standby != 0 ? peer->uri.standby : tf_node_standby(peer->node, &peer->uri.node);
         err = tf_connection_new(&peer->connection, peer->node, &start);
         if (err == TF_OK) {
             tf_client_bind(peer->client, tf_edge_now(), peer->connection->conn);
@@ -326,11 +327,9 @@ static void start_dial(tf_peer *peer)
         return;
     }
     tf_resolve_config config = {.base = peer->node->base, .mem = peer->node->mem};
-    tf_log_peer who = {.id = peer->uri.node};
     tf_address literal;
     peer->dials++;
     tf_backoff_dial(&peer->backoff, tf_edge_now());
-    TF_LOG(peer->node->config.log, TF_LOG_DEBUG, "dialling", &who, tf_log_str("reason", peer->dial_reason));
     if (tf_endpoint_literal(&peer->uri.stream, &literal) == TF_OK) {
         resolved(peer, &literal, 1, NULL);
         return;
@@ -487,7 +486,6 @@ tf_err tf_dialler_start(tf_peer *peer)
     if (peer->redial == NULL || peer->give_up == NULL || peer->rehandshake == NULL || peer->reopen == NULL) {
         return TF_ERR_NOMEM;
     }
-    peer->dial_reason = "first";
     tf_node_arm(peer->redial, now);
     tf_node_arm(peer->give_up, tf_time_add(now, peer->options.connect_timeout));
     return TF_OK;

@@ -53,6 +53,12 @@ bool tf_node_trusts_as_relay(const tf_node *node, const tf_node_id *id)
     return grant != NULL && grant->relay;
 }
 
+tf_routes tf_node_standby(const tf_node *node, const tf_node_id *id)
+{
+    const tf_node_grant *grant = find_grant(node, id);
+    return grant != NULL ? grant->standby : 0;
+}
+
 static bool allow(void *ctx, const tf_node_id *id)
 {
     return tf_node_allows(ctx, id);

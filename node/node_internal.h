@@ -80,6 +80,8 @@ void tf_node_settle(tf_node *node);
 void tf_node_arm(struct event *timer, tf_time deadline);
 bool tf_node_allows(const tf_node *node, const tf_node_id *id);
 bool tf_node_trusts_as_relay(const tf_node *node, const tf_node_id *id);
+/* What the grants say about our copies to it. */
+tf_routes tf_node_standby(const tf_node *node, const tf_node_id *id);
 /* Our HELLO, or the configuration that answers one: limits, instance, routes, a fresh connection id. */
 void tf_node_hello(tf_node *node, tf_hello *hello, tf_routes routes, tf_routes data);
 
@@ -95,6 +97,7 @@ void tf_acceptor_free_all(tf_node *node);
 typedef struct tf_connection_start {
     tf_peer *peer; /* that we dialled; NULL: accepted */
     tf_node_id peer_id;
+    tf_routes standby; /* routes for our copies only while no other one flows */
     const tf_agreed *agreed;
 } tf_connection_start;
 

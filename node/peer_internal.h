@@ -51,7 +51,6 @@ struct tf_peer {
     size_t address_count;
     tf_address good; /* where the last stream went */
     tf_backoff backoff;
-    const char *dial_reason; /* of the next dial, for the log */
     bool wants_generation; /* a dial although the stream may be up: for new keys, or since it is not believed */
     struct event *rehandshake;
     /* the datagram route */

@@ -46,7 +46,8 @@ typedef struct tf_node_limits {
 /* A peer that may connect to us. */
 typedef struct tf_node_grant {
     tf_node_id id;
-    bool relay; /* believed when it names the origin of a send (S1) */
+    bool relay;        /* believed when it names the origin of a send (S1) */
+    tf_routes standby; /* routes by which our copies go to it only while no other one flows; not both */
 } tf_node_grant;
 
 typedef struct tf_node_config {

@@ -51,7 +51,23 @@ static tf_err parse_datagram(tf_uri *uri, tf_slice value, char why[TF_WHY_MAX])
     return TF_OK;
 }
 
-static tf_err parse_option(tf_uri *uri, tf_slice option, char why[TF_WHY_MAX])
+/* given: the routes of which it was said before. */
+static tf_err parse_copy(tf_uri *uri, tf_routes route, tf_slice value, tf_routes *given, char why[TF_WHY_MAX])
+{
+    const char *name = route == TF_ROUTES_STREAM ? "stream-copy" : "datagram-copy";
+    bool standby = tf_slice_eq(value, tf_slice_str("standby"));
+    if ((*given & route) != 0) {
+        return tf_why(why, "%s= is given twice", name);
+    }
+    if (!standby && !tf_slice_eq(value, tf_slice_str("always"))) {
+        return tf_why(why, "%s= is %s: expected always or standby", name, tf_quote(value).text);
+    }
+    *given |= route;
+    uri->standby |= standby ? route : 0;
+    return uri->standby == TF_ROUTES_BOTH ? tf_why(why, "both routes are on standby: one has to carry") : TF_OK;
+}
+
+static tf_err parse_option(tf_uri *uri, tf_slice option, tf_routes *copies, char why[TF_WHY_MAX])
 {
     tf_slice value;
     tf_slice name = option;
@@ -67,17 +83,25 @@ static tf_err parse_option(tf_uri *uri, tf_slice option, char why[TF_WHY_MAX])
     if (tf_slice_eq(name, tf_slice_str("datagram-bind"))) {
         return parse_bind(uri->datagram_bind, "datagram-bind", value, why);
     }
-    return tf_why(why, "option %s is not known: there are datagram, stream-bind and datagram-bind",
+    if (tf_slice_eq(name, tf_slice_str("stream-copy"))) {
+        return parse_copy(uri, TF_ROUTES_STREAM, value, copies, why);
+    }
+    if (tf_slice_eq(name, tf_slice_str("datagram-copy"))) {
+        return parse_copy(uri, TF_ROUTES_DATAGRAM, value, copies, why);
+    }
+    return tf_why(why,
+                  "option %s is not known: there are datagram, stream-bind, datagram-bind, stream-copy and datagram-copy",
                   tf_quote(name).text);
 }
 
 static tf_err parse_options(tf_uri *uri, tf_slice options, char why[TF_WHY_MAX])
 {
     bool more = true;
+    tf_routes copies = 0;
     while (more) {
         tf_slice rest;
         more = cut(&options, '&', &rest);
-        tf_err err = parse_option(uri, options, why);
+        tf_err err = parse_option(uri, options, &copies, why);
         if (err != TF_OK) {
             return err;
         }
@@ -135,24 +159,29 @@ tf_err tf_uri_parse(tf_uri *out, const char *text, char why[TF_WHY_MAX])
     return TF_OK;
 }
 
+/* Behind what is there; "" is no value. */
+static void append_option(char out[TF_URI_TEXT_MAX], bool *any, const char *name, const char *value)
+{
+    size_t len = strlen(out);
+    if (value[0] != '\0') {
+        (void)snprintf(out + len, TF_URI_TEXT_MAX - len, "%c%s=%s", *any ? '&' : '?', name, value);
+        *any = true;
+    }
+}
+
 const char *tf_uri_format(const tf_uri *uri, char out[TF_URI_TEXT_MAX])
 {
     char node[TF_NODE_ID_TEXT_LEN + 1];
     char stream[TF_ENDPOINT_TEXT_MAX];
     char datagram[TF_ENDPOINT_TEXT_MAX];
-    const bool differs = !tf_endpoint_eq(&uri->stream, &uri->datagram);
-    const bool stream_bind = uri->stream_bind[0] != '\0';
-    const bool datagram_bind = uri->datagram_bind[0] != '\0';
+    bool any = false;
     tf_node_id_format(&uri->node, node);
-    (void)snprintf(out, TF_URI_TEXT_MAX, "%s%s@%s%s%s%s%s%s%s", scheme, node, tf_endpoint_format(&uri->stream, stream),
-                   differs ? "?datagram=" : "", differs ? tf_endpoint_format(&uri->datagram, datagram) : "",
-                   !stream_bind ? ""
-                   : differs    ? "&stream-bind="
-                                : "?stream-bind=",
-                   uri->stream_bind,
-                   !datagram_bind           ? ""
-                   : differs || stream_bind ? "&datagram-bind="
-                                            : "?datagram-bind=",
-                   uri->datagram_bind);
+    (void)snprintf(out, TF_URI_TEXT_MAX, "%s%s@%s", scheme, node, tf_endpoint_format(&uri->stream, stream));
+    bool differs = !tf_endpoint_eq(&uri->stream, &uri->datagram);
+    append_option(out, &any, "datagram", differs ? tf_endpoint_format(&uri->datagram, datagram) : "");
+    append_option(out, &any, "stream-bind", uri->stream_bind);
+    append_option(out, &any, "datagram-bind", uri->datagram_bind);
+    append_option(out, &any, "stream-copy", (uri->standby & TF_ROUTES_STREAM) != 0 ? "standby" : "");
+    append_option(out, &any, "datagram-copy", (uri->standby & TF_ROUTES_DATAGRAM) != 0 ? "standby" : "");
     return out;
 }

@@ -1,6 +1,7 @@
 /* The address of a node, with its key:
  *
  *     twofold://NODEID@HOST:PORT?datagram=HOST:PORT&stream-bind=ADDR&datagram-bind=ADDR
+ *                               &stream-copy=always|standby&datagram-copy=always|standby
  *
  * The node id is the pin. Options may be left out; each at most once; unknown ones are errors. Nothing is
  * percent-encoded: no part of it needs to be. Any thread. */
@@ -20,6 +21,7 @@ typedef struct tf_uri {
     bool has_datagram;                 /* datagram= was given */
     char stream_bind[TF_URI_BIND_MAX]; /* an address or interface, for tf_bind_parse; "": none */
     char datagram_bind[TF_URI_BIND_MAX];
+    tf_routes standby; /* routes by which our copies go only while no other one flows; never both */
 } tf_uri;
 
 /* TF_ERR_USAGE: `why` says what was wrong, where, and what would be right; *out is then untouched. */

@@ -151,7 +151,8 @@ static tf_node_grant *grants_of(const tf_config *config)
 {
     tf_node_grant *grants = calloc(config->peer_count + 1, sizeof(*grants));
     for (size_t i = 0; grants != NULL && i < config->peer_count; i++) {
-        grants[i] = (tf_node_grant){.id = config->peers[i].key, .relay = config->peers[i].relay};
+        const tf_config_peer *peer = &config->peers[i];
+        grants[i] = (tf_node_grant){.id = peer->key, .relay = peer->relay, .standby = peer->standby};
     }
     return grants;
 }
@@ -282,7 +283,8 @@ static tf_err make_node(relay *r)
                                         .channels = l->channels,
                                         .store_bytes = l->store_bytes,
                                         .session_timeout = l->session_timeout,
-                                        .keepalive = l->keepalive},
+                                        .keepalive = l->keepalive,
+                                        .rehandshake = l->rehandshake},
                              .log = r->log};
     if (err == TF_OK) {
         err = tf_node_new(&r->node, &config);

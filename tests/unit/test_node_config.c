@@ -70,6 +70,8 @@ START_TEST(config_every_key_is_read)
                                   "key = " ID_A "\n"
                                   "uri = twofold://" ID_A "@alice.example:7420\n"
                                   "relay = yes\n"
+                                  "stream_copy = always\n"
+                                  "datagram_copy = standby\n"
                                   "[peer \"bob\"]\n"
                                   "key = " ID_B "\n"
                                   "[limits]\n"
@@ -79,6 +81,7 @@ START_TEST(config_every_key_is_read)
                                   "window_segments = 8192\n"
                                   "session_timeout = 5m\n"
                                   "keepalive = 1500ms\n"
+                                  "rehandshake = 12h\n"
                                   "peers = 7\n"
                                   "channels = 8\n"
                                   "store_bytes = 2GiB\n"
@@ -93,6 +96,8 @@ START_TEST(config_every_key_is_read)
     ck_assert_uint_eq(config->peer_count, 2);
     ck_assert_str_eq(config->peers[0].name, "alice");
     ck_assert(config->peers[0].has_uri && config->peers[0].relay);
+    ck_assert_uint_eq(config->peers[0].standby, TF_ROUTES_DATAGRAM);
+    ck_assert_uint_eq(config->peers[1].standby, 0);
     ck_assert_str_eq(config->peers[0].uri.stream.host, "alice.example");
     ck_assert(!config->peers[1].has_uri && !config->peers[1].relay);
     ck_assert_uint_eq(config->limits.max_in_flight, 100);
@@ -101,6 +106,7 @@ START_TEST(config_every_key_is_read)
     ck_assert_uint_eq(config->limits.window_segments, 8192);
     ck_assert_uint_eq(config->limits.session_timeout, 300 * TF_SECOND);
     ck_assert_uint_eq(config->limits.keepalive, 1500 * TF_MS);
+    ck_assert_uint_eq(config->limits.rehandshake, 12 * 3600 * TF_SECOND);
     ck_assert_uint_eq(config->limits.peers, 7);
     ck_assert_uint_eq(config->limits.channels, 8);
     ck_assert_uint_eq(config->limits.store_bytes, (uint64_t)2 << 30);
@@ -143,8 +149,20 @@ START_TEST(config_every_error_is_told_with_its_line)
 }
 END_TEST
 
+START_TEST(config_copies_of_a_peer_go_by_one_route_at_least)
+{
+    check_one_bad("[peer \"a\"]\nkey = " ID_A "\nstream_copy = never\n", "f:3: stream_copy: \"never\": expected always or standby");
+    check_one_bad("[peer \"a\"]\nkey = " ID_A "\nstream_copy = standby\ndatagram_copy = standby\n", "f:1: peer \"a\": both");
+    check_one_bad("[peer \"a\"]\nkey = " ID_A "\nuri = twofold://" ID_A "@h:1?stream-copy=standby\n"
+                  "datagram_copy = standby\n",
+                  "both routes are on standby");
+    check_one_bad("[peer \"a\"]\nkey = " ID_A "\nstream-copy = standby\n", "did you mean \"stream_copy\"?");
+}
+END_TEST
+
 START_TEST(config_numbers_out_of_range_are_told_with_the_range)
 {
+    check_one_bad("[limits]\nrehandshake = 999ms\n", "expected a duration with its unit (ms, s, m, h or d) from 1s to 30d");
     check_one_bad("[limits]\nmax_in_flight = 0\n", "f:2: max_in_flight: \"0\": expected a number from 1 to 8192");
     check_one_bad("[limits]\nmax_in_flight = 8193\n", "from 1 to 8192");
     check_one_bad("[limits]\nmax_in_flight = 4KiB\n", "expected a number from 1 to 8192");
@@ -351,6 +369,7 @@ int main(void)
     const TTest *const tests[] = {config_empty_file_is_the_defaults,
                                   config_every_key_is_read,
                                   config_every_error_is_told_with_its_line,
+                                  config_copies_of_a_peer_go_by_one_route_at_least,
                                   config_numbers_out_of_range_are_told_with_the_range,
                                   config_repeated_keys_and_peers_are_errors,
                                   config_peers_need_a_name_and_their_own_key,

@@ -1,4 +1,4 @@
-/* How a peer is reached again: new keys in time. Whole nodes over loopback; what takes real
+/* How a peer is reached again: new keys in time, a route on standby. Whole nodes over loopback; what takes real
  * time here is waited for, not slept. */
 #include <stdio.h>
 
@@ -36,15 +36,17 @@ static void tear_down(void)
     }
 }
 
-static tf_peer *dial(tf_node *node, tf_remote **channel)
+static tf_peer *dial(tf_node *node, const char *uri_options, tf_remote **channel)
 {
     char text[TF_URI_TEXT_MAX];
+    char whole[TF_URI_TEXT_MAX + 64];
     char why[TF_WHY_MAX];
     tf_uri uri;
     tf_peer *peer = NULL;
     tf_connect_options options = {.connect_timeout = TF_NEVER};
     ck_assert(tf_node_uri(nodes[RELAY], text, sizeof(text)));
-    ck_assert_int_eq(tf_uri_parse(&uri, text, why), TF_OK);
+    (void)snprintf(whole, sizeof(whole), "%s%s", text, uri_options);
+    ck_assert_msg(tf_uri_parse(&uri, whole, why) == TF_OK, "%s", why);
     ck_assert_int_eq(tf_node_connect(node, &uri, &options, &peer), TF_OK);
     ck_assert_int_eq(tf_remote_open(peer, tf_slice_str("c"), channel), TF_OK);
     return peer;
@@ -87,8 +89,8 @@ START_TEST(dialler_renews_the_keys_in_time_and_nothing_is_lost)
     unsigned keys = 0;
     set_up(TF_SECOND);
     ck_assert_msg(tf_node_listen(nodes[RELAY], "127.0.0.1:0", why, sizeof(why)) == TF_OK, "%s", why);
-    tf_peer *peer = dial(nodes[WRITER], &out);
-    (void)dial(nodes[READER], &in);
+    tf_peer *peer = dial(nodes[WRITER], "", &out);
+    (void)dial(nodes[READER], "", &in);
     ck_assert_int_eq(tf_remote_subscribe(in, TF_START_FIRST, 0), TF_OK);
     while (keys < 4 || acked < sent || delivered < sent) {
         tf_remote_send_args send = {.body = tf_slice_str("x")};
@@ -110,9 +112,55 @@ START_TEST(dialler_renews_the_keys_in_time_and_nothing_is_lost)
 }
 END_TEST
 
+static uint64_t sent_by(const tf_peer_stats *stats, tf_route route)
+{
+    return stats->routes[route].stats.sent_segments;
+}
+
+/* Our copies stay away from a route on standby; the peer's do not, for it was not asked to. */
+START_TEST(dialler_route_on_standby_gets_no_copies_while_the_other_flows)
+{
+    static const struct {
+        const char *options;
+        tf_route standby;
+        tf_route other;
+    } rows[] = {{"?datagram-copy=standby", TF_ROUTE_DATAGRAM, TF_ROUTE_STREAM},
+                {"?stream-copy=standby", TF_ROUTE_STREAM, TF_ROUTE_DATAGRAM}};
+    for (size_t i = 0; i < 2; i++) {
+        char why[TF_WHY_MAX];
+        tf_remote *out = NULL;
+        tf_peer_stats before = {.now = 0};
+        tf_peer_stats stats = {.now = 0};
+        tf_time end = tf_edge_now() + HANG;
+        uint64_t acked_before = 0;
+        uint64_t sent = 0;
+        set_up(0);
+        ck_assert_msg(tf_node_listen(nodes[RELAY], "127.0.0.1:0", why, sizeof(why)) == TF_OK, "%s", why);
+        tf_peer *peer = dial(nodes[WRITER], rows[i].options, &out);
+        while (acked < acked_before + 200) { /* it carries until the other one has flowed for a while */
+            tf_remote_send_args send = {.body = tf_slice_str("x")};
+            ck_assert_msg(tf_edge_now() < end, "%s: copies still go by it", rows[i].options);
+            sent += tf_remote_send(out, &send) == TF_OK;
+            turn();
+            tf_peer_get_stats(peer, &stats);
+            if (sent_by(&stats, rows[i].standby) > sent_by(&before, rows[i].standby)) {
+                acked_before = acked;
+                before = stats;
+            }
+        }
+        ck_assert_uint_ge(sent, acked);
+        ck_assert_uint_ge(sent_by(&stats, rows[i].other) - sent_by(&before, rows[i].other), 100);
+        ck_assert_uint_gt(stats.routes[rows[i].standby].stats.received_segments,
+                          before.routes[rows[i].standby].stats.received_segments);
+        tear_down();
+    }
+}
+END_TEST
+
 int main(void)
 {
-    const TTest *const tests[] = {dialler_renews_the_keys_in_time_and_nothing_is_lost, NULL};
+    const TTest *const tests[] = {dialler_renews_the_keys_in_time_and_nothing_is_lost,
+                                  dialler_route_on_standby_gets_no_copies_while_the_other_flows, NULL};
     Suite *suite = suite_create("node/dialler");
     TCase *tcase = tcase_create("node/dialler");
     suite_add_tcase(suite, tcase);

@@ -114,6 +114,10 @@ START_TEST(uri_good_texts_are_read_and_printed_the_shortest_way)
         {AT "h:1?stream-bind=192.0.2.9", NULL},
         {AT "h:1?datagram-bind=wlan0", NULL},
         {AT "h:1?datagram=i:1&stream-bind=eth0&datagram-bind=[::1]", NULL},
+        {AT "h:1?stream-copy=standby", NULL},
+        {AT "h:1?datagram-copy=standby&stream-copy=always", AT "h:1?datagram-copy=standby"},
+        {AT "h:1?stream-copy=always&datagram-copy=always", AT "h:1"},
+        {AT "h:1?datagram-copy=standby&datagram=h:2", AT "h:1?datagram=h:2&datagram-copy=standby"},
         {AT "h:1?datagram-bind=wlan0&stream-bind=eth0", AT "h:1?stream-bind=eth0&datagram-bind=wlan0"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -141,6 +145,11 @@ START_TEST(uri_parts_are_told_apart)
     ck_assert_str_eq(uri.datagram_bind, "lo");
     ck_assert_int_eq(tf_uri_parse(&uri, AT "h:1", why), TF_OK);
     ck_assert(!uri.has_datagram && tf_endpoint_eq(&uri.stream, &uri.datagram));
+    ck_assert_uint_eq(uri.standby, 0);
+    ck_assert_int_eq(tf_uri_parse(&uri, AT "h:1?datagram-copy=standby", why), TF_OK);
+    ck_assert_uint_eq(uri.standby, TF_ROUTES_DATAGRAM);
+    ck_assert_int_eq(tf_uri_parse(&uri, AT "h:1?stream-copy=standby", why), TF_OK);
+    ck_assert_uint_eq(uri.standby, TF_ROUTES_STREAM);
 }
 END_TEST
 
@@ -150,6 +159,10 @@ START_TEST(uri_bad_texts_say_what_is_wrong)
         const char *text;
         const char *says;
     } rows[] = {
+        {AT "h:1?stream-copy=never", "expected always or standby"},
+        {AT "h:1?stream-copy=", "expected always or standby"},
+        {AT "h:1?datagram-copy=always&datagram-copy=standby", "datagram-copy= is given twice"},
+        {AT "h:1?datagram-copy=standby&stream-copy=standby", "both routes are on standby"},
         {"", "\"\" does not begin with twofold://"},
         {"relay.example:7420", "does not begin with twofold://: expected twofold://NODEID@HOST:PORT"},
         {"twofold://relay.example:7420", "the node id is missing"},
