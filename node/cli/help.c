@@ -28,7 +28,8 @@ static void print_all(void)
         (void)printf("  %-9s %s\n", command->name, command->summary);
     }
     (void)printf("\nA relay has the address twofold://NODEID@HOST:PORT, which `twofold relay --print-uri` prints.\n"
-                 "Options of an address: ?datagram=HOST:PORT&stream-bind=ADDR&datagram-bind=ADDR\n%s"
+                 "Options of an address: ?datagram=HOST:PORT&stream-bind=ADDR&datagram-bind=ADDR\n"
+                 "                       &stream-copy=always|standby&datagram-copy=always|standby\n%s"
                  "See `twofold help COMMAND`.\n",
                  exit_codes);
 }
