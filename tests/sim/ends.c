@@ -85,6 +85,9 @@ void ends_free(ends *e)
 {
     for (unsigned end = 0; end < NET_ENDS; end++) {
         tf_link_free(e->end[end].link);
+        for (size_t i = 0; i < ENDS_KEYS; i++) {
+            tf_keys_free(e->end[end].keys[i].sealing);
+        }
         free(e->end[end].partial);
         if (e->end[end].heap.live_bytes != 0) {
             fail(e, end, "memory is left");
@@ -106,12 +109,44 @@ static ends_key *key_of(ends *e, unsigned end, uint64_t generation)
     return NULL;
 }
 
+static tf_keys *new_sealing(ends *e, unsigned end, uint64_t generation)
+{
+    uint8_t secret[TF_KEYS_SECRET_LEN] = {(uint8_t)generation, (uint8_t)e->seed};
+    const tf_keys_params params = {
+        .dialler = end == 0,
+        .cipher = TF_CIPHER_AES_128_GCM,
+        .version = 1,
+        .local.bytes = {(uint8_t)(1 + end)},
+        .remote.bytes = {(uint8_t)(2 - end)},
+        .session = 1,
+        .generation = generation,
+        .local_connection_id = 2 * generation + end,
+        .remote_connection_id = 2 * generation + 1 - end,
+    };
+    tf_keys *keys = NULL;
+    if (tf_keys_new_from_secret(&keys, secret, &params, tf_test_mem(), net_now(e->net)) != TF_OK) {
+        fail(e, end, "tf_keys_new_from_secret");
+    }
+    return keys;
+}
+
+const tf_keys *ends_keys_of(const ends *e, unsigned end)
+{
+    const ends_key *newest = NULL;
+    for (size_t i = 0; i < ENDS_KEYS; i++) {
+        const ends_key *key = &e->end[end].keys[i];
+        newest = key->held && (newest == NULL || key->generation > newest->generation) ? key : newest;
+    }
+    return newest == NULL ? NULL : newest->sealing;
+}
+
 static void add_key(ends *e, unsigned end, uint64_t generation)
 {
     for (size_t i = 0; i < ENDS_KEYS; i++) {
         ends_key *key = &e->end[end].keys[i];
         if (!key->held) {
             *key = (ends_key){.held = true, .generation = generation};
+            key->sealing = e->sealed ? new_sealing(e, end, generation) : NULL;
             return;
         }
     }
@@ -124,7 +159,8 @@ static void drop_key(ends *e, unsigned end, uint64_t generation)
     if (key == NULL) {
         fail(e, end, "keys are retired that are not held");
     } else {
-        key->held = false;
+        tf_keys_free(key->sealing);
+        *key = (ends_key){0};
     }
 }
 
@@ -149,6 +185,32 @@ static void pull_stream(ends *e, unsigned end)
     }
 }
 
+static void send_packet(ends *e, unsigned end, const tf_link_packet *packet, tf_slice plain)
+{
+    tf_keys *keys = key_of(e, end, packet->generation)->sealing;
+    if (keys == NULL) {
+        net_send(e->net, end, packet->generation, packet->number, plain);
+        return;
+    }
+    uint8_t sealed[TF_PACKET_PLAIN_MAX + TF_PACKET_OVERHEAD];
+    if (tf_keys_seal(keys, net_now(e->net), packet->number, plain, sealed, sizeof(sealed)) != TF_OK) {
+        fail(e, end, "tf_keys_seal");
+    }
+    net_send(e->net, end, packet->generation, packet->number, tf_slice_of(sealed, plain.len + TF_PACKET_OVERHEAD));
+}
+
+/* Keys follow what the peer has acked. */
+static void note_acked(ends *e, unsigned end)
+{
+    for (size_t i = 0; e->sealed && i < ENDS_KEYS; i++) {
+        const ends_key *key = &e->end[end].keys[i];
+        uint64_t number = 0;
+        if (key->held && tf_link_packet_acked(e->end[end].link, key->generation, &number)) {
+            tf_keys_acked(key->sealing, net_now(e->net), number);
+        }
+    }
+}
+
 static void pull_packets(ends *e, unsigned end)
 {
     ends_end *s = &e->end[end];
@@ -168,7 +230,7 @@ static void pull_packets(ends *e, unsigned end)
         if (packet.to_candidate ? s->candidate_dead : s->old_address_dead) {
             continue;
         }
-        net_send(e->net, end, packet.generation, packet.number, tf_slice_of(buf, packet.len));
+        send_packet(e, end, &packet, tf_slice_of(buf, packet.len));
     }
 }
 
@@ -253,6 +315,7 @@ static void arm(ends *e, unsigned end)
 void ends_pull(ends *e, unsigned end)
 {
     drain(e, end);
+    note_acked(e, end);
     pull_stream(e, end);
     pull_packets(e, end);
     tf_link_event event;
@@ -284,8 +347,17 @@ static void came_packet(ends *e, const net_event *event)
         return;
     }
     tf_replay_commit(&key->replay, event->number);
-    tf_err err = tf_link_recv_packet(s->link, net_now(e->net), event->generation, event->number,
-                                     tf_slice_of(event->data, event->len));
+    tf_slice plain = tf_slice_of(event->data, event->len);
+    uint8_t room[TF_PACKET_PLAIN_MAX];
+    if (key->sealing != NULL) {
+        tf_opened opened;
+        if (tf_keys_open(key->sealing, net_now(e->net), plain, room, sizeof(room), &opened) != TF_OK) {
+            fail(e, event->end, "tf_keys_open");
+            return;
+        }
+        plain = opened.plain;
+    }
+    tf_err err = tf_link_recv_packet(s->link, net_now(e->net), event->generation, event->number, plain);
     if (err != TF_OK) {
         fail(e, event->end, tf_err_text(err));
     }

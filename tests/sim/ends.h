@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "dedup/replay.h"
+#include "handshake/keys.h"
 #include "paths/link.h"
 #include "tests/sim/net.h"
 
@@ -20,6 +21,7 @@ typedef struct ends_key {
     bool held;
     uint64_t generation;
     tf_replay replay;
+    tf_keys *sealing; /* NULL: packets go as they are */
 } ends_key;
 
 typedef struct ends_end {
@@ -63,6 +65,7 @@ struct ends {
     ends_end end[NET_ENDS];
     ends_handlers handlers;
     uint64_t generation; /* the last one assigned */
+    bool sealed;         /* packets are sealed under real keys, with their phases; set before ends_connect */
     uint64_t seed;
 };
 
@@ -84,6 +87,9 @@ tf_err ends_send(ends *e, unsigned end, tf_slice message);
 /* Sends and does not pull: for batches. */
 tf_err ends_queue(ends *e, unsigned end, tf_slice message);
 void ends_pull(ends *e, unsigned end);
+
+/* The newest keys of an end, where packets are sealed. */
+const tf_keys *ends_keys_of(const ends *e, unsigned end);
 
 /* How both ends are, for people. */
 void ends_print(const ends *e, FILE *to);

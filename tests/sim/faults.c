@@ -2,7 +2,7 @@
 
 static const char *const fault_names[FAULT_COUNT] = {
     "loss",        "repeat",  "late", "jitter",      "rate",         "datagram-hole", "stream-hole", "stream-cut",
-    "stream-rate", "no-dial", "keys", "tiny-window", "big-messages", "data-routes",   "mtu"};
+    "stream-rate", "no-dial", "keys", "tiny-window", "big-messages", "data-routes",   "mtu",         "standby"};
 
 static uint64_t below(faults *f, uint64_t bound)
 {
@@ -74,6 +74,9 @@ static void set_up_links(faults *f)
         f->data[end] = TF_ROUTES_BOTH;
         if (faults_has(f, FAULT_DATA_ROUTES) && below(f, 2) == 0) {
             f->data[end] = below(f, 2) == 0 ? TF_ROUTES_STREAM : TF_ROUTES_DATAGRAM;
+        }
+        if (faults_has(f, FAULT_STANDBY) && below(f, 3) > 0) {
+            f->standby[end] = below(f, 2) == 0 ? TF_ROUTES_STREAM : TF_ROUTES_DATAGRAM;
         }
     }
     config->first_seq = (uint64_t[]){0, 0, UINT64_MAX - 1000000, UINT64_C(1) << 32}[below(f, 4)];
@@ -158,6 +161,7 @@ void faults_one(faults *f)
     case FAULT_TINY_WINDOW:
     case FAULT_BIG_MESSAGES:
     case FAULT_DATA_ROUTES:
+    case FAULT_STANDBY:
     case FAULT_COUNT:
         break;
     }

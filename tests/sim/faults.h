@@ -22,6 +22,7 @@ typedef enum fault {
     FAULT_BIG_MESSAGES, /* for who makes the messages */
     FAULT_DATA_ROUTES,  /* messages by one route only, in a direction */
     FAULT_MTU,          /* of the datagram path, in a direction */
+    FAULT_STANDBY,      /* one route is on standby, at an end */
     FAULT_COUNT
 } fault;
 
@@ -30,6 +31,7 @@ typedef struct faults {
     redial *redial;
     uint32_t set;
     tf_routes data[NET_ENDS]; /* by sending end */
+    tf_routes standby[NET_ENDS];
 } faults;
 
 /* Draws the set, and the network and windows that go with it (before ends_start). */

@@ -140,6 +140,7 @@ static void configure(tf_link_config *config, unsigned end)
 {
     config->send_data = now.faults.data[end];
     config->recv_data = now.faults.data[1 - end];
+    config->standby = now.faults.standby[end];
 }
 
 static void run_for(conn *c, tf_time span)

@@ -45,6 +45,7 @@ static void configure(tf_link_config *config, unsigned end)
 {
     config->send_data = now.faults.data[end];
     config->recv_data = now.faults.data[1 - end];
+    config->standby = now.faults.standby[end];
 }
 
 static void set_up_flows(world *w)

@@ -24,6 +24,31 @@ START_TEST(link_after_a_hole_stream_sends_only_what_is_unacked)
 }
 END_TEST
 
+/* 100 kB/s through a hole of 4 s, and on: of what was acked meanwhile the stream gets nothing from the link; what the socket
+ * had is the kernel's. */
+START_TEST(link_after_a_hole_stream_goes_on_at_the_first_unacked_segment)
+{
+    start(20 * TF_MS);
+    net_pipe_of(t->ends.net, 0)->buffer = (size_t)16 * 1024;
+    traffic_start(t, 0, TF_MS, UINT64_MAX, MESSAGE, MESSAGE);
+    ends_run_for(&t->ends, TF_SECOND);
+    stream_hole(true);
+    ends_run_for(&t->ends, 4 * TF_SECOND);
+    tf_link_stats before;
+    tf_link_get_stats(t->ends.end[0].link, &before);
+    ck_assert_uint_le(before.ring_segments, 50);
+    stream_hole(false);
+    ends_run_for(&t->ends, 4 * TF_SECOND);
+    tf_link_stats after;
+    tf_link_get_stats(t->ends.end[0].link, &after);
+    uint64_t written = after.routes[TF_ROUTE_STREAM].sent_segments - before.routes[TF_ROUTE_STREAM].sent_segments;
+    ck_assert_uint_le(written, after.messages_sent - before.messages_sent + before.ring_segments);
+    ck_assert_uint_ge(written, (after.messages_sent - before.messages_sent) * 9 / 10); /* it does its work again */
+    ck_assert_uint_ge(after.routes[TF_ROUTE_STREAM].retired, 3500); /* of the 4000 in the hole */
+    finish(TF_SECOND);
+}
+END_TEST
+
 START_TEST(link_new_stream_begins_at_the_first_unacked_segment)
 {
     start(20 * TF_MS);
@@ -208,6 +233,7 @@ int main(void)
     TCase *tcase = tcase_create("paths/link, costs and reports");
     suite_add_tcase(suite, tcase);
     tcase_add_test(tcase, link_after_a_hole_stream_sends_only_what_is_unacked);
+    tcase_add_test(tcase, link_after_a_hole_stream_goes_on_at_the_first_unacked_segment);
     tcase_add_test(tcase, link_new_stream_begins_at_the_first_unacked_segment);
     tcase_add_test(tcase, link_falls_silent_and_gives_memory_back);
     tcase_add_test(tcase, link_peer_without_copies_is_not_judged);
