@@ -1,4 +1,6 @@
 /* The datagram route of a connection: packets in and out, and where its peer is. */
+#include <errno.h>
+
 #include "node/keyring.h"
 #include "node/node_internal.h"
 
@@ -157,6 +159,17 @@ static bool send_packet(tf_connection *c, const tf_link_packet *packet, uint8_t 
         sent = tf_datagram_send(c->socket, &to, tf_slice_of(buf, len));
     }
     return sent != TF_ERR_AGAIN;
+}
+
+/* Only a size that is refused is news: whether a route works is judged by what comes back. */
+void tf_connection_unsent(tf_node *node, const tf_datagram *socket, const tf_address *to, int system_error, size_t len)
+{
+    for (tf_connection *c = node->connections; c != NULL && system_error == EMSGSIZE; c = c->next) {
+        if (c->socket == socket && tf_address_eq(&c->to, to)) {
+            tf_link_datagram_refused(c->link, tf_edge_now(), len);
+            tf_hub_touch(node->hub, c->conn);
+        }
+    }
 }
 
 void tf_connection_flush_datagrams(tf_connection *c)

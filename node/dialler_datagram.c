@@ -24,8 +24,16 @@ static void datagram_batch(void *ctx)
     (void)ctx; /* the turn of the loop ends in tf_node_settle */
 }
 
-static const tf_datagram_ops peer_datagram_ops = {
-    .packet = datagram_packet, .batch = datagram_batch, .writable = datagram_writable};
+static void datagram_unsent(void *ctx, const tf_address *to, int system_error, size_t len)
+{
+    tf_peer *peer = ctx;
+    tf_connection_unsent(peer->node, peer->socket, to, system_error, len);
+}
+
+static const tf_datagram_ops peer_datagram_ops = {.packet = datagram_packet,
+                                                  .batch = datagram_batch,
+                                                  .writable = datagram_writable,
+                                                  .soft_error = datagram_unsent};
 
 /* -- the socket ---------------------------------------------------------------------------------------------------- */
 

@@ -321,7 +321,14 @@ static void on_writable(void *ctx)
     }
 }
 
-static const tf_datagram_ops listen_datagram_ops = {.packet = on_packet, .batch = on_batch, .writable = on_writable};
+static void on_unsent(void *ctx, const tf_address *to, int system_error, size_t len)
+{
+    tf_listen *listen = ctx;
+    tf_connection_unsent(listen->node, listen->socket, to, system_error, len);
+}
+
+static const tf_datagram_ops listen_datagram_ops = {
+    .packet = on_packet, .batch = on_batch, .writable = on_writable, .soft_error = on_unsent};
 
 static tf_err open_listen(tf_node *node, tf_listen *listen, const tf_address *address)
 {

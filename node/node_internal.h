@@ -133,6 +133,8 @@ tf_log_peer tf_connection_log_peer(const tf_connection *c);
 void tf_connection_flush_datagrams(tf_connection *c);
 /* The socket is about to be freed: no connection uses it any more. */
 void tf_connection_forget_socket(tf_node *node, const tf_datagram *socket);
+/* The system did not send a packet of len bytes to that address by that socket. */
+void tf_connection_unsent(tf_node *node, const tf_datagram *socket, const tf_address *to, int system_error, size_t len);
 /* The link has judged the candidate address: it is the peer's new one, or forgotten. */
 void tf_connection_decide_candidate(tf_connection *c, bool takes_it);
 

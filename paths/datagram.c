@@ -30,6 +30,7 @@ typedef struct incoming {
 typedef struct soft_error {
     tf_address peer;
     int system_error;
+    size_t len;
 } soft_error;
 
 struct tf_datagram {
@@ -169,8 +170,9 @@ static void packets_sent(tf_datagram *datagram, size_t n)
     packets_done(datagram, n);
 }
 
-static void note_soft_error(tf_datagram *datagram, const tf_address *peer, int system_error)
+static void note_soft_error(tf_datagram *datagram, const outgoing *packet, int system_error)
 {
+    const tf_address *peer = &packet->to.peer;
     size_t at = 0;
     while (at < datagram->soft_count && !tf_address_eq(&datagram->soft[at].peer, peer)) {
         at++;
@@ -178,7 +180,9 @@ static void note_soft_error(tf_datagram *datagram, const tf_address *peer, int s
     if (datagram->ops->soft_error == NULL || at == TF_DATAGRAM_SOFT_ERRORS) {
         return;
     }
-    datagram->soft[at] = (soft_error){*peer, system_error};
+    soft_error *soft = &datagram->soft[at];
+    bool known = at < datagram->soft_count && soft->system_error == EMSGSIZE && system_error == EMSGSIZE;
+    *soft = (soft_error){*peer, system_error, known && soft->len < packet->len ? soft->len : packet->len};
     if (at == datagram->soft_count) {
         datagram->soft_count++;
         const struct timeval at_once = {0, 0};
@@ -202,7 +206,7 @@ static bool send_failed(tf_datagram *datagram, int error, size_t n)
     } else {
         datagram->stats.send_errors++;
     }
-    note_soft_error(datagram, &datagram->out[datagram->first].to.peer, error);
+    note_soft_error(datagram, &datagram->out[datagram->first], error);
     packets_done(datagram, 1);
     return true;
 }
@@ -403,7 +407,7 @@ static void tell_turn(tf_datagram *datagram)
     memcpy(soft, datagram->soft, sizeof(soft));
     datagram->soft_count = 0;
     for (size_t i = 0; i < count && !datagram->freed; i++) {
-        datagram->ops->soft_error(datagram->ctx, &soft[i].peer, soft[i].system_error);
+        datagram->ops->soft_error(datagram->ctx, &soft[i].peer, soft[i].system_error, soft[i].len);
     }
 }
 

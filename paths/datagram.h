@@ -39,9 +39,10 @@ typedef struct tf_datagram_ops {
     void (*batch)(void *ctx);
     /* After tf_datagram_send or _flush said TF_ERR_AGAIN: it goes on. */
     void (*writable)(void *ctx);
-    /* Sending to peer failed with this errno (EHOSTUNREACH, ENETUNREACH, EMSGSIZE, EPERM ...). Of several failures in one turn
-     * of the loop each peer's last is told, of at most TF_DATAGRAM_SOFT_ERRORS peers. May be NULL. */
-    void (*soft_error)(void *ctx, const tf_address *peer, int system_error);
+    /* Sending a packet of len bytes to peer failed with this errno (EHOSTUNREACH, ENETUNREACH, EMSGSIZE, EPERM ...). Of
+     * several failures in one turn of the loop each peer's last is told (of EMSGSIZE the shortest packet), of at most
+     * TF_DATAGRAM_SOFT_ERRORS peers. May be NULL. */
+    void (*soft_error)(void *ctx, const tf_address *peer, int system_error, size_t len);
 } tf_datagram_ops;
 
 typedef struct tf_datagram_config {

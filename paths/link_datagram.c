@@ -7,7 +7,6 @@
 #define SENT_RESERVE 256u /* records kept for packets without segments */
 #define AGAIN_REPEATS 2u  /* a retransmission goes twice */
 #define QUEUE_SHORT 128u  /* segments */
-#define APART_PARTS 4u    /* of a round trip without a packet */
 
 tf_link_generation *tf_link_datagram_sending(tf_link *link)
 {
@@ -317,18 +316,14 @@ static size_t plain_max(const tf_link *link, const tf_link_generation *generatio
     return (size_t)d->mtu.size - TF_PACKET_HEADER - TF_PACKET_TAG;
 }
 
-/* While messages are far apart and depend on the datagrams alone, each asks for its ack at once: nothing that follows shows its
- * loss, so what shows it is a timer, which need not allow for a delayed ack then. */
-static bool ask_at_once(tf_link *link, tf_time now, tf_writer *w, const tf_link_sent_packet *packet)
+/* Where messages depend on datagrams alone, a packet that no other follows asks for its ack at once: what shows its loss
+ * is a timer, which need not allow for a delayed ack then. */
+static bool ask(tf_writer *w)
 {
-    const tf_link_datagram *d = &link->datagram;
-    bool apart = now - d->last_eliciting >= link->routes[TF_ROUTE_DATAGRAM].rtt.smoothed / APART_PARTS;
-    if (d->carrying && packet->runs_used > 0 && (apart || d->probes > 0) &&
-        tf_wr_left(w) >= TF_FRAME_HEADER + sizeof(uint64_t)) {
-        write_probe(link, now, w);
-        return true;
-    }
-    return false;
+    tf_frame frame;
+    frame.type = TF_FRAME_PADDING;
+    frame.u.payload = (tf_slice){0};
+    return tf_frame_write(w, &frame);
 }
 
 static bool pull_frames(tf_link *link, tf_time now, tf_link_generation *generation, uint8_t *buf, tf_link_packet *out)
@@ -346,12 +341,12 @@ static bool pull_frames(tf_link *link, tf_time now, tf_link_generation *generati
     tf_writer w;
     tf_wr_init(&w, buf, plain_max(link, generation));
     tf_link_sent_packet packet = {0};
-    bool asked = false;
+    bool asks = false;
     packet.eliciting = tf_link_control_write(link, now, TF_ROUTE_DATAGRAM, &w);
     if (segments) {
         write_segments(link, &w, &packet);
         packet.eliciting = packet.eliciting || packet.runs_used > 0;
-        asked = ask_at_once(link, now, &w, &packet);
+        asks = d->carrying && packet.runs_used > 0 && (d->probes > 0 || !has_segments(link));
     }
     if (d->probes > 0) {
         d->probes = segments && has_segments(link) ? d->probes - 1 : 0;
@@ -365,9 +360,11 @@ static bool pull_frames(tf_link *link, tf_time now, tf_link_generation *generati
     }
     if (packet.eliciting && is_to_be_proved(link, generation)) {
         pad(&w);
+    } else {
+        asks = asks && ask(&w);
     }
     finish(link, now, generation, &packet, tf_wr_len(&w), out);
-    d->asked = packet.eliciting ? asked : d->asked;
+    d->asked = packet.eliciting ? asks : d->asked;
     return true;
 }
 

@@ -7,7 +7,7 @@
 typedef struct contents {
     unsigned segments;
     bool obliging; /* more than acks, padding or close */
-    bool asking;   /* a probe or challenge: the answer does not wait */
+    bool asking;   /* a probe, challenge or padding: the answer does not wait */
 } contents;
 
 /* W2: a frame on a route on which it does not travel is malformed; a handshake is over when the link begins. */
@@ -122,7 +122,8 @@ static void apply_control(tf_link *link, tf_time now, tf_route route, const tf_f
 
 static tf_err apply(tf_link *link, tf_time now, const tf_link_arrival *arrival, const tf_frame *frame, contents *seen)
 {
-    seen->asking = seen->asking || frame->type == TF_FRAME_PING || frame->type == TF_FRAME_CHALLENGE;
+    seen->asking = seen->asking || frame->type == TF_FRAME_PING || frame->type == TF_FRAME_CHALLENGE ||
+                   frame->type == TF_FRAME_PADDING;
     seen->obliging = seen->obliging || (frame->type != TF_FRAME_LINK_ACK && frame->type != TF_FRAME_PACKET_ACK &&
                                         frame->type != TF_FRAME_PADDING && frame->type != TF_FRAME_CLOSE);
     if (frame->type == TF_FRAME_SEGMENT) {

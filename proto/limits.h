@@ -70,7 +70,7 @@
 #define TF_PROBE_MIN (250 * TF_MS)
 #define TF_PROBES_DOWN 3u
 #define TF_LINK_ACK_DELAY (20 * TF_MS)
-#define TF_ASKED_DELAY (5 * TF_MS) /* of an ack that is asked for with a PING, at most, as far as PTO goes */
+#define TF_ASKED_DELAY (5 * TF_MS) /* of an ack that is asked for with PADDING, at most, as far as PTO goes */
 #define TF_LINK_ACK_PACKETS 2u
 #define TF_LINK_ACK_SEGMENTS 32u
 #define TF_SESSION_ACK_DELAY (20 * TF_MS)

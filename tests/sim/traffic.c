@@ -113,7 +113,9 @@ static void message(void *ctx, unsigned end, tf_slice got, tf_route via)
     }
     free(expected);
     flow->longest_gap = tf_time_max(flow->longest_gap, now - flow->last_got);
-    flow->longest_late = tf_time_max(flow->longest_late, now - flow->due_at[flow->got % TRAFFIC_TIMES]);
+    tf_time took = now - flow->due_at[flow->got % TRAFFIC_TIMES];
+    flow->longest_late = tf_time_max(flow->longest_late, took);
+    flow->late += took > flow->late_limit ? 1 : 0;
     flow->last_got = now;
     if (flow->arrived_at != NULL) {
         flow->arrived_at[flow->got] = now;
@@ -182,5 +184,6 @@ void traffic_measure(traffic *t)
     for (unsigned end = 0; end < NET_ENDS; end++) {
         t->flow[end].longest_gap = 0;
         t->flow[end].longest_late = 0;
+        t->flow[end].late = 0;
     }
 }

@@ -19,6 +19,8 @@ typedef struct traffic_flow {
     tf_time last_got;
     tf_time longest_gap;  /* between deliveries, while messages were outstanding */
     tf_time longest_late; /* from when a message was due to its delivery */
+    tf_time late_limit;   /* set by the test: */
+    uint64_t late;        /* messages that took longer */
     uint64_t via[TF_ROUTE_COUNT];
     tf_time due_at[TRAFFIC_TIMES]; /* by number */
     const tf_time *schedule;       /* when each message is due, by number (as many as the limit); NULL: by the interval */

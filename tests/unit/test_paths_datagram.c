@@ -53,6 +53,7 @@ typedef struct end {
     unsigned soft_errors;
     int system_error;
     tf_address soft_peer;
+    size_t soft_len;
     tf_datagram_path from;
     uint32_t next; /* number that the next packet must carry */
     bool wrong;
@@ -103,9 +104,10 @@ static void on_writable(void *ctx)
     e->writables++;
 }
 
-static void on_soft_error(void *ctx, const tf_address *peer, int system_error)
+static void on_soft_error(void *ctx, const tf_address *peer, int system_error, size_t len)
 {
     end *e = ctx;
+    e->soft_len = len;
     e->soft_errors++;
     e->soft_peer = *peer;
     e->system_error = system_error;
@@ -367,6 +369,7 @@ START_TEST(datagram_error_of_one_peer_is_told_and_the_others_get_theirs)
     ck_assert(!server.wrong);
     ck_assert(tf_address_eq(&client.soft_peer, &bad.peer));
     ck_assert_int_ne(client.system_error, 0);
+    ck_assert_uint_eq(client.soft_len, 20);
     tf_datagram_stats stats;
     tf_datagram_get_stats(client.socket, &stats);
     ck_assert_uint_eq(stats.send_errors, 3);

@@ -101,6 +101,45 @@ START_TEST(link_probe_is_answered_at_once_with_an_ack)
 }
 END_TEST
 
+START_TEST(link_padding_is_acked_at_once)
+{
+    link_peer p;
+    link_peer_defaults(&p);
+    link_peer_new(&p);
+    link_peer_up(&p, 1);
+    tf_frame frames[2] = {link_peer_message(0, "x"), {.type = TF_FRAME_PADDING}};
+    ck_assert_int_eq(link_peer_send_packet(&p, 1, frames, 2), TF_OK);
+    ck_assert(link_peer_pull_packet(&p));
+    ck_assert_uint_eq(link_peer_get(&p, TF_FRAME_PACKET_ACK)->u.packet_ack.delay, 0);
+    ck_assert_int_eq(link_peer_send_packet_one(&p, 1, frames[1]), TF_OK); /* nothing in it obliges one */
+    ck_assert(!link_peer_pull_packet(&p));
+    link_peer_free(&p);
+}
+END_TEST
+
+/* Where no stream carries, the last packet of a burst asks for an ack at once. */
+START_TEST(link_last_packet_of_a_burst_asks_for_its_ack)
+{
+    static const uint8_t bytes[3 * TF_SEGMENT_DATA_MAX];
+    for (unsigned carries = 0; carries < 2; carries++) {
+        link_peer p;
+        link_peer_defaults(&p);
+        p.config.send_data = carries == 1 ? TF_ROUTES_DATAGRAM : TF_ROUTES_BOTH;
+        link_peer_new(&p);
+        link_peer_up(&p, 1);
+        ck_assert_int_eq(tf_link_send(p.link, p.now, tf_slice_of(bytes, sizeof(bytes) - 5)), TF_OK);
+        (void)link_peer_pull_stream(&p);
+        for (unsigned i = 0; i < 3; i++) {
+            ck_assert(link_peer_pull_packet(&p));
+            ck_assert_uint_eq(link_peer_count(&p, TF_FRAME_SEGMENT), 1);
+            bool asks = link_peer_find(&p, TF_FRAME_PADDING) != NULL;
+            ck_assert_int_eq(asks, carries == 1 && i == 2);
+        }
+        link_peer_free(&p);
+    }
+}
+END_TEST
+
 START_TEST(link_old_acks_change_nothing)
 {
     link_peer p;
@@ -212,7 +251,7 @@ START_TEST(link_unanswered_probes_take_a_route_down)
         }
     }
     ck_assert_int_eq(tf_link_verdict(p.link, TF_ROUTE_STREAM), TF_VERDICT_DOWN);
-    ck_assert_uint_eq(probes, TF_PROBES_DOWN - 1);                     /* the first one went when the stream came up */
+    ck_assert_uint_eq(probes, TF_PROBES_DOWN - 1); /* the first one went when the stream came up */
     /* its bytes show one direction only: it is asked at once, and the answer revives it */
     p.now += 100 * TF_MS;
     ck_assert_int_eq(link_peer_send_one(&p, link_peer_ack(0)), TF_OK);
@@ -267,7 +306,8 @@ START_TEST(link_each_probe_has_its_own_round_trip)
         ck_assert(!tf_link_probe_rtt(p.link, TF_ROUTE_STREAM, first + i, &rtt));
         p.now += TF_MS;
     }
-    static const size_t answered[] = {9, 2, 9, 0}; /* in any order; a second answer and one that is too late tell nothing */
+    static const size_t answered[] = {9, 2, 9,
+                                      0}; /* in any order; a second answer and one that is too late tell nothing */
     for (size_t i = 0; i < sizeof(answered) / sizeof(answered[0]); i++) {
         p.now += 100 * TF_MS;
         ck_assert_int_eq(link_peer_send_one(&p, link_peer_token(TF_FRAME_PONG, tokens[answered[i]])), TF_OK);
@@ -363,6 +403,8 @@ int main(void)
         link_acks_every_2_packets_and_32_segments,
         link_gap_in_packet_numbers_is_acked_at_once,
         link_probe_is_answered_at_once_with_an_ack,
+        link_padding_is_acked_at_once,
+        link_last_packet_of_a_burst_asks_for_its_ack,
         link_old_acks_change_nothing,
         link_unconfirmed_generation_is_only_challenged,
         link_keys_are_retired_when_both_directions_work,
