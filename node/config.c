@@ -22,7 +22,8 @@ tf_err tf_config_new(tf_config **out)
                                         .rehandshake = TF_REHANDSHAKE_AGE,
                                         .peers = TF_PEERS_MAX,
                                         .channels = TF_CHANNELS_MAX,
-                                        .store_bytes = TF_STORE_MEMORY_BYTES};
+                                        .store_bytes = TF_STORE_MEMORY_BYTES,
+                                        .key_phase_packets = TF_KEY_PHASE_PACKETS};
     config->log_level = TF_LOG_INFO;
     config->log_format = TF_LOG_LOGFMT;
     *out = config;

@@ -5,7 +5,7 @@
  *     [listen]   address = HOST:PORT (may be repeated)
  *     [peer "name"]  key = NODEID, uri = twofold://..., relay = yes | no, stream_copy, datagram_copy = always | standby
  *     [limits]   max_in_flight, max_message, window_bytes, window_segments, session_timeout, keepalive, rehandshake,
- *                peers, channels, store_bytes
+ *                peers, channels, store_bytes, key_phase_packets
  *     [log]      level = error | warn | info | debug, format = logfmt | json
  *
  * Durations: 250ms 10s 5m 1h 7d; sizes: 512B 16KiB 4MiB 1GiB kB MB GB, or a plain number of bytes. */
@@ -46,6 +46,7 @@ typedef struct tf_config_limits {
     uint32_t peers;
     uint32_t channels;
     uint64_t store_bytes;
+    uint32_t key_phase_packets;
 } tf_config_limits;
 
 /* Paths are "" where nothing was said: the caller's defaults (node/keyfile). */

@@ -40,6 +40,8 @@ static const config_key keys[] = {
     {"peers", CONFIG_LIMITS, CONFIG_TYPE_COUNT, IN_LIMITS(peers), 1, TF_PEERS_MAX},
     {"channels", CONFIG_LIMITS, CONFIG_TYPE_COUNT, IN_LIMITS(channels), 1, TF_CHANNELS_MAX},
     {"store_bytes", CONFIG_LIMITS, CONFIG_TYPE_SIZE64, IN_LIMITS(store_bytes), 1024 * KIB, TIB},
+    {"key_phase_packets", CONFIG_LIMITS, CONFIG_TYPE_COUNT, IN_LIMITS(key_phase_packets), TF_KEY_PHASE_PACKETS_MIN,
+     TF_KEY_PHASE_PACKETS},
     {"level", CONFIG_LOG, CONFIG_TYPE_LEVEL, IN_CONFIG(log_level), 0, 0},
     {"format", CONFIG_LOG, CONFIG_TYPE_FORMAT, IN_CONFIG(log_format), 0, 0},
 };

@@ -293,7 +293,8 @@ static tf_err make_keys(tf_connection *c)
                              .session = c->session,
                              .generation = agreed->generation,
                              .local_connection_id = agreed->local_connection_id,
-                             .remote_connection_id = agreed->remote_connection_id};
+                             .remote_connection_id = agreed->remote_connection_id,
+                             .limits = {.phase_packets = node->config.limits.key_phase_packets}};
     tf_err err = tf_keys_new_from_ssl(&keys, tf_stream_ssl(c->stream), &params, node->mem, tf_edge_now());
     if (err != TF_OK) {
         return err;

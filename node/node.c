@@ -27,6 +27,7 @@ static void set_defaults(tf_node_limits *limits)
     DEFAULT(session_timeout, TF_SESSION_TIMEOUT);
     DEFAULT(keepalive, TF_KEEPALIVE);
     DEFAULT(rehandshake, TF_REHANDSHAKE_AGE);
+    DEFAULT(key_phase_packets, TF_KEY_PHASE_PACKETS);
 #undef DEFAULT
 }
 

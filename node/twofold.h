@@ -40,6 +40,8 @@ typedef struct tf_node_limits {
     uint64_t store_bytes;     /* of the memory store; 0: TF_STORE_MEMORY_BYTES */
     tf_time session_timeout;  /* 0: TF_SESSION_TIMEOUT */
     tf_time keepalive;        /* 0: TF_KEEPALIVE */
+    /* Packets sent by datagram until the keys are moved on, from TF_KEY_PHASE_PACKETS_MIN up; 0: TF_KEY_PHASE_PACKETS. */
+    uint32_t key_phase_packets;
     tf_time rehandshake;      /* of the peers that we dial, for new keys; 0: TF_REHANDSHAKE_AGE */
 } tf_node_limits;
 

@@ -135,6 +135,7 @@
 
 /* Datagram keys. */
 #define TF_KEY_PHASE_PACKETS (1u << 22)
+#define TF_KEY_PHASE_PACKETS_MIN 1000u /* about what can be on its way */
 #define TF_KEY_PHASE_AGE (3600 * TF_SECOND)
 #define TF_FORGERY_LIMIT_GCM ((uint64_t)1 << 52)
 #define TF_FORGERY_LIMIT_CHACHA ((uint64_t)1 << 36)

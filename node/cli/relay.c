@@ -282,6 +282,7 @@ static tf_err make_node(relay *r)
                                         .peers = l->peers,
                                         .channels = l->channels,
                                         .store_bytes = l->store_bytes,
+                                        .key_phase_packets = l->key_phase_packets,
                                         .session_timeout = l->session_timeout,
                                         .keepalive = l->keepalive,
                                         .rehandshake = l->rehandshake},

@@ -85,6 +85,7 @@ START_TEST(config_every_key_is_read)
                                   "peers = 7\n"
                                   "channels = 8\n"
                                   "store_bytes = 2GiB\n"
+                                  "key_phase_packets = 1000\n"
                                   "[log]\n"
                                   "level = debug\n"
                                   "format = json");
@@ -110,6 +111,7 @@ START_TEST(config_every_key_is_read)
     ck_assert_uint_eq(config->limits.peers, 7);
     ck_assert_uint_eq(config->limits.channels, 8);
     ck_assert_uint_eq(config->limits.store_bytes, (uint64_t)2 << 30);
+    ck_assert_uint_eq(config->limits.key_phase_packets, 1000);
     ck_assert_int_eq(config->log_level, TF_LOG_DEBUG);
     ck_assert_int_eq(config->log_format, TF_LOG_JSON);
     tf_config_free(config);
