@@ -250,7 +250,8 @@ def table(bench, rate):
         clean = clean or row
         text, missed = plan.verdict(scenario, row, clean)
         missed_rows += bool(missed)
-        show(scenario.name, row, f"{text}: " + ("; ".join(missed) if missed else "met"))
+        said = f"{'; '.join(missed)} (noise {row['noise']:.1f})" if missed else "met"
+        show(scenario.name, row, f"{text}: {said}")
     for kind in ("tcp", "mptcp") if options.peers else ():
         for scenario in wanted:
             if scenario.peers:
