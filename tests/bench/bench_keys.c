@@ -14,8 +14,6 @@
 #define BATCH 256u
 #define KEYS_ROUNDS 2000u
 
-#define BASE_PLAIN ((size_t)TF_PACKET_BASE - TF_PACKET_OVERHEAD) /* what a base packet holds */
-
 static uint8_t packets[BATCH][TF_PACKET_BASE];
 
 static void must(tf_err err, const char *what)
@@ -45,8 +43,8 @@ static tf_keys *keys_of(bool dialler, tf_cipher cipher, const tf_mem *mem)
 
 static void seal_and_open(tf_keys *from, tf_keys *to, uint64_t first, size_t len, double spent[2])
 {
-    static const uint8_t plain[BASE_PLAIN];
-    uint8_t out[BASE_PLAIN];
+    static const uint8_t plain[TF_PACKET_PLAIN_BASE];
+    uint8_t out[TF_PACKET_PLAIN_BASE];
     tf_opened opened;
     double begin = tf_measure_cpu();
     for (size_t i = 0; i < BATCH; i++) {
@@ -90,7 +88,7 @@ int main(int argc, char **argv)
         (void)fprintf(stderr, "usage: bench_keys [THOUSANDS, up to %u]\n", TF_KEY_PHASE_PACKETS / 1000);
         return EXIT_FAILURE;
     }
-    static const size_t sizes[] = {128, BASE_PLAIN};
+    static const size_t sizes[] = {128, TF_PACKET_PLAIN_BASE};
     for (size_t i = 0; i < 2; i++) {
         measure("AES-128-GCM", TF_CIPHER_AES_128_GCM, sizes[i], count, &heap.mem);
         measure("ChaCha20-Poly1305", TF_CIPHER_CHACHA20_POLY1305, sizes[i], count, &heap.mem);
