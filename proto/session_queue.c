@@ -1,7 +1,7 @@
 #include "proto/session_internal.h"
 
 #define QUEUE_MIN 4096u
-#define QUEUE_KEPT ((size_t)256 * 1024) /* an empty queue that is larger is given back */
+#define QUEUE_KEPT ((size_t)1 << 20) /* an empty queue that is larger is given back; smaller ones when the session is idle */
 #define LENGTH_LEN sizeof(uint32_t)
 
 tf_err tf_scratch_reserve(tf_scratch *scratch, const tf_mem *mem, size_t capacity)

@@ -528,36 +528,6 @@ START_TEST(session_end_within_a_turn_tells_the_rest)
 }
 END_TEST
 
-/* What traffic made is given back, at rest and with a call open, and everything goes on. */
-START_TEST(session_trimmed_between_turns_goes_on)
-{
-    begin();
-    size_t rest = 0;
-    for (int round = 0; round < 3; round++) {
-        for (int i = 0; i < 100; i++) {
-            (void)tf_pair_send(&pair, A, TF_PAIR_PEER_ROOT, "busy", true);
-        }
-        tf_pair_deliver_all(&pair, B);
-        size_t busy = tf_test_heap_shared()->live_bytes;
-        tf_session_trim(pair.side[A].session);
-        tf_session_trim(pair.side[B].session);
-        for (size_t i = 0; i < 100; i++) {
-            tf_pair_resolve_data(&pair, B, tf_pair_find(&pair, B, TF_SESSION_DELIVER, i)->result, "done");
-        }
-        tf_pair_settle(&pair);
-        ck_assert_ptr_nonnull(tf_pair_find(&pair, A, TF_SESSION_RESOLVED, 99));
-        tf_session_trim(pair.side[A].session);
-        tf_session_trim(pair.side[B].session);
-        size_t now = tf_test_heap_shared()->live_bytes;
-        ck_assert_uint_lt(now, busy);
-        ck_assert(rest == 0 || now <= rest);
-        rest = now;
-        tf_pair_forget_events(&pair);
-    }
-    end_empty();
-}
-END_TEST
-
 START_TEST(session_needs_a_root_and_sane_limits)
 {
     tf_local_ids ids = {0};
@@ -598,7 +568,6 @@ int main(void)
         session_end_rejects_and_drops_everything,
         session_end_tells_unacked_resolutions_once,
         session_end_within_a_turn_tells_the_rest,
-        session_trimmed_between_turns_goes_on,
         session_needs_a_root_and_sane_limits,
         NULL,
     };

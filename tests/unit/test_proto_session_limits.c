@@ -1,5 +1,5 @@
 /* Announced limits: kept by the sender, checked by the receiver, and never at odds between two honest sides. Queues that
- * are full. */
+ * are full; memory that is given back. */
 #include "proto/limits.h"
 #include "proto/session.h"
 #include "tests/support/check_main.h"
@@ -467,6 +467,39 @@ START_TEST(honest_sides_never_break_small_limits)
 }
 END_TEST
 
+/* What traffic made is given back, at rest and with a call open, and everything goes on. */
+START_TEST(session_trimmed_between_turns_goes_on)
+{
+    tf_session_limits limits = tf_pair_limits();
+    begin(&limits);
+    size_t rest = 0;
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 100; i++) {
+            (void)tf_pair_send(&pair, A, TF_PAIR_PEER_ROOT, "busy", true);
+        }
+        tf_pair_deliver_all(&pair, B);
+        size_t busy = tf_test_heap_shared()->live_bytes;
+        tf_session_trim(pair.side[A].session);
+        tf_session_trim(pair.side[B].session);
+        for (size_t i = 0; i < 100; i++) {
+            tf_pair_resolve_data(&pair, B, tf_pair_find(&pair, B, TF_SESSION_DELIVER, i)->result, "done");
+        }
+        tf_pair_settle(&pair);
+        ck_assert_ptr_nonnull(tf_pair_find(&pair, A, TF_SESSION_RESOLVED, 99));
+        tf_session_trim(pair.side[A].session);
+        tf_session_trim(pair.side[B].session);
+        size_t now = tf_test_heap_shared()->live_bytes;
+        ck_assert_uint_lt(now, busy);
+        ck_assert(rest == 0 || now <= rest);
+        rest = now;
+        tf_pair_forget_events(&pair);
+    }
+    tf_pair_settle(&pair);
+    ck_assert(tf_pair_is_empty(&pair));
+    tf_pair_free(&pair);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -480,6 +513,7 @@ int main(void)
         full_queue_refuses_deliveries_and_delays_drops,
         kept_rejections_are_bounded,
         honest_sides_never_break_small_limits,
+        session_trimmed_between_turns_goes_on,
         NULL,
     };
     return tf_test_run("proto/session limits", tests);
