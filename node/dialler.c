@@ -75,6 +75,7 @@ static void dial_failed(tf_peer *peer, bool refused, const char *text)
     }
     tf_stream_free(peer->dial);
     peer->dial = NULL;
+    peer->restarted = false;
     schedule_redial(peer);
 }
 
@@ -207,6 +208,7 @@ static void welcomed(tf_peer *peer, const tf_agreed *agreed)
     peer->refusals = 0;
     peer->handshakes++;
     peer->wants_generation = false;
+    peer->restarted = false;
     peer->good = *tf_stream_remote(stream);
     tf_backoff_up(&peer->backoff, tf_edge_now());
     plan_rehandshake(peer, tf_edge_now());
@@ -406,8 +408,10 @@ void tf_peer_network_changed(tf_peer *peer)
     if (peer->state == PEER_STOPPED || was_accepted(peer)) {
         return;
     }
-    if (stream_lost && tf_backoff_until_allowed(&peer->backoff, tf_edge_now()) == 0) {
-        stop_dial(peer); /* one that is under way may be waiting for what has gone */
+    if (stream_lost && peer->state != PEER_WAITING && !peer->restarted &&
+        tf_backoff_until_allowed(&peer->backoff, tf_edge_now()) == 0) {
+        stop_dial(peer); /* it may be waiting for what has gone; but not again, lest none comes to an end */
+        peer->restarted = true;
     }
     if (stream_lost) {
         dial_soon(peer, "network_changed");

@@ -51,6 +51,7 @@ struct tf_peer {
     size_t address_count;
     tf_address good; /* where the last stream went */
     tf_backoff backoff;
+    bool restarted;        /* the dial that is under way: one before it was given up since the network had changed */
     bool wants_generation; /* a dial although the stream may be up: for new keys, or since it is not believed */
     struct event *rehandshake;
     /* the datagram route */

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <event2/event_struct.h>
+#include <limits.h>
 #include <linux/rtnetlink.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -12,6 +13,8 @@ struct tf_netwatch {
     int fd;
     struct event readable;
     struct event rest;
+    bool resting;     /* else, while `rest` runs, it is seen whether all stays quiet */
+    unsigned changes; /* in a row */
     uint8_t message[TF_NETWATCH_MESSAGE];
 };
 
@@ -85,10 +88,19 @@ static outcome read_one(tf_netwatch *watch)
 
 /* -- events -------------------------------------------------------------------------------------------------------- */
 
+static void run_rest(tf_netwatch *watch)
+{
+    tf_time rest = TF_NETWATCH_REST;
+    for (unsigned i = TF_NETWATCH_PATIENCE; i < watch->changes && rest < TF_NETWATCH_REST_MAX; i++) {
+        rest *= 2;
+    }
+    const struct timeval span = {(time_t)(rest / TF_SECOND), (suseconds_t)(rest % TF_SECOND)};
+    (void)event_add(&watch->rest, &span);
+}
+
 static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd, (void)what;
-    static const struct timeval rest = {TF_NETWATCH_REST / TF_SECOND, TF_NETWATCH_REST % TF_SECOND};
     tf_netwatch *watch = arg;
     bool changed = false;
     outcome result = OUTCOME_NOTHING;
@@ -100,7 +112,9 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
         (void)event_del(&watch->readable);
     }
     if (result != OUTCOME_BROKEN && changed) {
-        (void)event_add(&watch->rest, &rest);
+        watch->changes += watch->changes < UINT_MAX;
+        watch->resting = true;
+        run_rest(watch);
     }
     if (changed) {
         watch->config.changed(watch->config.ctx);
@@ -111,7 +125,13 @@ static void on_rested(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd, (void)what;
     tf_netwatch *watch = arg;
+    if (!watch->resting) {
+        watch->changes = 0;
+        return;
+    }
+    watch->resting = false;
     (void)event_add(&watch->readable, NULL);
+    run_rest(watch);
 }
 
 /* -- life ---------------------------------------------------------------------------------------------------------- */

@@ -3,7 +3,8 @@
  * looks.
  *
  * One call a turn of the loop whatever came, and after each a rest of TF_NETWATCH_REST in which the kernel gathers; what
- * it could not keep (ENOBUFS) is a change, too. At most TF_NETWATCH_TURN messages are read in a turn. Costs nothing while
+ * it could not keep (ENOBUFS) is a change, too. On a machine where something changes all the time the rests grow: after
+ * TF_NETWATCH_PATIENCE changes in a row each is twice as long as the one before, up to TF_NETWATCH_REST_MAX. At most TF_NETWATCH_TURN messages are read in a turn. Costs nothing while
  * nothing changes; needs no privilege. Belongs to the thread that runs its event_base. */
 #ifndef TF_PATHS_NETWATCH_H
 #define TF_PATHS_NETWATCH_H
@@ -15,6 +16,8 @@ struct event_base;
 #define TF_NETWATCH_TURN 64u
 #define TF_NETWATCH_MESSAGE 8192u /* what is longer counts as a change, unread */
 #define TF_NETWATCH_REST (250 * TF_MS)
+#define TF_NETWATCH_REST_MAX (8 * TF_SECOND)
+#define TF_NETWATCH_PATIENCE 8u
 
 typedef struct tf_netwatch tf_netwatch;
 

@@ -4,6 +4,7 @@
 #include <event2/event.h>
 #include <linux/rtnetlink.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "tests/support/check_main.h"
@@ -143,6 +144,27 @@ START_TEST(netwatch_burst_is_one_change_and_what_follows_another)
 }
 END_TEST
 
+/* What changes all the time is told ever more seldom, and at once again after it was quiet. (Timers are never early.) */
+START_TEST(netwatch_rests_grow_while_changes_do_not_end)
+{
+    struct timeval began, ended;
+    set_up();
+    tf_time least = 0;
+    gettimeofday(&began, NULL);
+    for (unsigned i = 0; i < TF_NETWATCH_PATIENCE + 2; i++) {
+        tell(RTM_NEWLINK);
+        run_until_changes(i + 1);
+        least += i < TF_NETWATCH_PATIENCE ? TF_NETWATCH_REST : (TF_NETWATCH_REST << (i - TF_NETWATCH_PATIENCE + 1));
+    }
+    tell(RTM_NEWLINK);
+    run_until_changes(TF_NETWATCH_PATIENCE + 3);
+    gettimeofday(&ended, NULL);
+    tf_time span = (tf_time)(ended.tv_sec - began.tv_sec) * TF_SECOND + (tf_time)ended.tv_usec - (tf_time)began.tv_usec;
+    ck_assert_uint_ge(span, least - 50 * TF_MS);
+    tear_down();
+}
+END_TEST
+
 START_TEST(netwatch_flood_costs_a_bounded_turn)
 {
     set_up();
@@ -270,6 +292,7 @@ int main(void)
     const TTest *const tests[] = {netwatch_each_kind_of_change_is_told,
                                   netwatch_other_kinds_are_not_told,
                                   netwatch_burst_is_one_change_and_what_follows_another,
+                                  netwatch_rests_grow_while_changes_do_not_end,
                                   netwatch_flood_costs_a_bounded_turn,
                                   netwatch_cached_routes_are_no_change,
                                   netwatch_malformed_messages_are_ignored,
