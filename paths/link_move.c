@@ -39,6 +39,7 @@ static void decide(tf_link *link, bool moved)
     *move = (tf_link_move){.decided = true, .moved = moved};
     if (moved) {
         tf_link_congestion_restart(&link->datagram.cc);
+        link->routes[TF_ROUTE_DATAGRAM].rtt.measured = false; /* the next sample starts it anew (RFC 9000 9.4) */
         tf_link_mtu_restart(&link->datagram.mtu);
     }
 }

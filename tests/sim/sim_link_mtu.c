@@ -57,6 +57,9 @@ START_TEST(link_mtu_is_found_for_each_direction_once_data_flows)
     ends_run_for(&t->ends, 10 * TF_SECOND);
     ck_assert_uint_eq(mtu(0), 1392);
     ck_assert_uint_eq(mtu(1), 1472);
+    ck_assert_uint_eq(stats(0, TF_ROUTE_DATAGRAM).lost, 0); /* probes are no loss, */
+    ck_assert_uint_eq(stats(0, TF_ROUTE_DATAGRAM).loss_ppm, 0);
+    ck_assert_uint_ge(stats(0, TF_ROUTE_DATAGRAM).cwnd, TF_CWND_INITIAL); /* and no congestion */
     ck_assert_uint_eq(falls(0) + falls(1), 0);
     ck_assert_int_eq(verdict(0, TF_ROUTE_DATAGRAM), TF_VERDICT_UP);
     finish(TF_SECOND);
@@ -233,6 +236,8 @@ START_TEST(link_mtu_is_unknown_at_a_new_address)
     tf_link_datagram_moved(t->ends.end[0].link, net_now(t->ends.net));
     ends_pull(&t->ends, 0);
     set_mtu(1400);
+    net_path_of(t->ends.net, 0)->delay = 30 * TF_MS;
+    ck_assert_uint_eq(stats(0, TF_ROUTE_DATAGRAM).rtt_min, 20 * TF_MS);
     for (unsigned i = 0; i < 2000 && t->ends.end[0].moved[1] == 0; i++) {
         ends_run_for(&t->ends, TF_MS);
     }
@@ -241,6 +246,7 @@ START_TEST(link_mtu_is_unknown_at_a_new_address)
     t->ends.end[0].old_address_dead = false;
     ends_run_for(&t->ends, 3 * TF_SECOND);
     ck_assert_uint_eq(mtu(0), 1392);
+    ck_assert_uint_ge(stats(0, TF_ROUTE_DATAGRAM).rtt_min, 40 * TF_MS); /* nor is the round trip */
     ck_assert_uint_le(t->flow[0].longest_late, 11 * TF_MS);
     finish(15 * TF_SECOND);
 }
@@ -268,14 +274,14 @@ START_TEST(link_mtu_that_the_system_refuses_costs_no_time)
     large_flow(2 * TF_MS);
     ends_run_for(&t->ends, TF_SECOND);
     traffic_measure(t);
-    set_mtu(1400);
+    set_mtu(1300);
     ends_run_for(&t->ends, 5 * TF_MS);
-    tf_link_datagram_refused(t->ends.end[0].link, net_now(t->ends.net), 1401);
+    tf_link_datagram_refused(t->ends.end[0].link, net_now(t->ends.net), 1301);
     ends_pull(&t->ends, 0);
     ck_assert_uint_eq(mtu(0), TF_PACKET_BASE);
     ends_run_for(&t->ends, TF_SECOND);
-    ck_assert_uint_eq(mtu(0), 1392);
-    ck_assert_uint_le(t->flow[0].longest_late, 16 * TF_MS);
+    ck_assert_uint_eq(mtu(0), 1252);
+    ck_assert_uint_le(t->flow[0].longest_late, 18 * TF_MS);
     finish(TF_SECOND);
 }
 END_TEST
