@@ -85,7 +85,6 @@ void tf_link_route_start(tf_link_route *route, tf_time now, tf_verdict verdict)
     tf_link_route_set(route, now, verdict);
     route->outstanding = false;
     route->progress_at = now;
-    route->pong_count = 0;
 }
 
 void tf_link_route_received(tf_link_route *route, tf_time now)

@@ -55,7 +55,7 @@ void tf_link_route_init(tf_link_route *route, const tf_link_config *config, tf_t
 /* Has it a connection at all: UP or STALLED. */
 bool tf_link_route_is_live(const tf_link_route *route);
 void tf_link_route_set(tf_link_route *route, tf_time now, tf_verdict verdict);
-/* A new socket, or first keys: forgets the probes of the one before. */
+/* A new socket, or first keys: our probes begin anew. What the peer asked is the slot's to forget. */
 void tf_link_route_start(tf_link_route *route, tf_time now, tf_verdict verdict);
 
 /* Authenticated bytes came by it. */

@@ -15,6 +15,7 @@ void tf_link_stream_up(tf_link *link, tf_time now, uint64_t generation)
     stream->caught_up = 0;
     route->reachable = true;
     tf_link_route_start(route, now, TF_VERDICT_UP);
+    route->pong_count = 0; /* the peer waits for no answer to what it asked by the socket before */
     tf_link_stream_outstanding(link, now);
     tf_link_recv_generation(&link->recv, TF_ROUTE_STREAM, generation);
     tf_link_datagram_choose(link, now);

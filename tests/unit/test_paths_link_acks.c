@@ -197,6 +197,26 @@ START_TEST(link_unconfirmed_generation_is_only_challenged)
 }
 END_TEST
 
+/* The peer may be further than we are: what it asks while we still wait for its answer is answered none the less. */
+START_TEST(link_probe_that_comes_while_joining_is_answered)
+{
+    link_peer p;
+    link_peer_defaults(&p);
+    link_peer_new(&p);
+    tf_link_stream_up(p.link, p.now, 4);
+    link_peer_drain(&p);
+    tf_link_datagram_up(p.link, p.now, 4);
+    ck_assert(link_peer_pull_packet(&p));
+    uint64_t token = link_peer_get(&p, TF_FRAME_CHALLENGE)->u.token;
+    ck_assert_int_eq(link_peer_send_packet_one(&p, 4, link_peer_token(TF_FRAME_PING, 77)), TF_OK);
+    ck_assert_int_eq(link_peer_send_one(&p, link_peer_token(TF_FRAME_RESPONSE, token)), TF_OK);
+    ck_assert_int_eq(tf_link_verdict(p.link, TF_ROUTE_DATAGRAM), TF_VERDICT_UP);
+    ck_assert(link_peer_pull_packet(&p));
+    ck_assert_uint_eq(link_peer_get(&p, TF_FRAME_PONG)->u.token, 77);
+    link_peer_free(&p);
+}
+END_TEST
+
 START_TEST(link_keys_are_retired_when_both_directions_work)
 {
     link_peer p;
@@ -407,6 +427,7 @@ int main(void)
         link_last_packet_of_a_burst_asks_for_its_ack,
         link_old_acks_change_nothing,
         link_unconfirmed_generation_is_only_challenged,
+        link_probe_that_comes_while_joining_is_answered,
         link_keys_are_retired_when_both_directions_work,
         link_unanswered_probes_take_a_route_down,
         link_asked_for_probe_goes_by_every_route,
