@@ -172,10 +172,17 @@ static tf_slice without_address(tf_slice text, const char *where)
 
 static int connect_failed(const tf_cli *cli, const tf_node_event *event)
 {
+    tf_peer_stats stats;
     char id[TF_NODE_ID_TEXT_LEN + 1];
     char where[TF_ENDPOINT_TEXT_MAX];
     (void)tf_endpoint_format(&cli->uri.stream, where);
     tf_slice text = without_address(event->text, where);
+    tf_peer_get_stats(cli->peer, &stats);
+    if (event->err != TF_ERR_PEER_REFUSED && stats.connected) { /* the stream is up, but is to carry nothing */
+        (void)tf_endpoint_format(&cli->uri.datagram, where);
+        tf_complain(cli->command, "cannot reach %s by datagrams: none was answered; does UDP get through?", where);
+        return TF_EXIT_UNREACHABLE;
+    }
     if (event->err != TF_ERR_PEER_REFUSED) {
         tf_complain(cli->command, "cannot reach %s: %.*s", where, (int)text.len, (const char *)text.data);
         return TF_EXIT_UNREACHABLE;
