@@ -8,6 +8,8 @@
 #define BACKOFF_MAX 8u
 #define AGAIN_REPEATS 2u
 #define LOSS_PARTS 64u
+#define REORDER_LEVELS 3u
+#define REORDER_SPAN (10 * TF_SECOND)
 
 static void update_outstanding(tf_link *link, tf_time now)
 {
@@ -94,13 +96,51 @@ void tf_link_loss_refused(tf_link *link, tf_time now, size_t size)
     update_outstanding(link, now);
 }
 
+static void note_missed(tf_link_reorder *r, uint64_t generation, uint64_t number)
+{
+    if (r->generation != generation) {
+        r->generation = generation;
+        r->missed_count = 0;
+    }
+    r->missed[r->missed_count++ % TF_LINK_MISSED] = number;
+}
+
+static bool take_missed(tf_link_reorder *r, tf_range range)
+{
+    bool any = false;
+    for (size_t i = 0; i < r->missed_count && i < TF_LINK_MISSED; i++) {
+        if (r->missed[i] >= range.first && r->missed[i] <= range.last) {
+            r->missed[i] = UINT64_MAX;
+            any = true;
+        }
+    }
+    return any;
+}
+
+/* Once a round trip it allows for more, as RACK does (RFC 8985 §6.2), and after a while without need for nothing again. */
+static void learn_order(tf_link *link, tf_time now, const tf_packet_ack *ack)
+{
+    tf_link_reorder *r = &link->datagram.reorder;
+    bool late = false;
+    for (size_t i = 0; r->generation == ack->generation && i < ack->range_count; i++) {
+        late = take_missed(r, ack->ranges[i]) || late;
+    }
+    if (late && now - r->raised_at >= link->routes[TF_ROUTE_DATAGRAM].rtt.smoothed) {
+        r->level = r->level < REORDER_LEVELS ? r->level + 1 : REORDER_LEVELS;
+        r->raised_at = now;
+    } else if (r->level > 0 && now - r->raised_at >= REORDER_SPAN) {
+        r->level = 0;
+    }
+}
+
 /* RFC 9002 §6.1. A packet is judged once one that was sent after it was acked, under whatever keys. */
 static void detect(tf_link *link, tf_time now, tf_link_generation *generation)
 {
     tf_link_datagram *d = &link->datagram;
     tf_link_sent *sent = &generation->sent;
     tf_link_route *route = &link->routes[TF_ROUTE_DATAGRAM];
-    tf_time delay = tf_link_rtt_loss(&route->rtt);
+    tf_time delay = tf_link_rtt_loss(&route->rtt, d->reorder.level);
+    uint64_t threshold = (uint64_t)TF_PACKET_THRESHOLD << (2 * d->reorder.level);
     tf_time latest = 0;
     bool any = false;
     for (uint64_t number = sent->oldest; number != sent->next; number++) {
@@ -112,11 +152,12 @@ static void detect(tf_link *link, tf_time now, tf_link_generation *generation)
         if (!packet->open) {
             continue;
         }
-        if ((passed && sent->largest_acked - number >= TF_PACKET_THRESHOLD) || packet->at + delay <= now) {
+        if ((passed && sent->largest_acked - number >= threshold) || packet->at + delay <= now) {
             any = any || packet->bytes > 0;
             latest = packet->at;
             tf_link_mtu_lost(&d->mtu, now, packet->size, packet->at);
             packet_lost(link, packet);
+            note_missed(&d->reorder, generation->generation, number);
         } else {
             d->loss_at = tf_time_min(d->loss_at, packet->at + delay);
         }
@@ -205,6 +246,7 @@ void tf_link_loss_apply(tf_link *link, tf_time now, const tf_packet_ack *ack)
     }
     tf_link_sent *sent = &link->datagram.generations[index].sent;
     measure(link, now, sent, ack);
+    learn_order(link, now, ack);
     bool any = false;
     for (size_t i = 0; i < ack->range_count; i++) {
         bool acked = range_acked(link, now, sent, ack->ranges[i]);

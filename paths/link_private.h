@@ -83,6 +83,17 @@ typedef struct tf_link_move {
     bool moved;
 } tf_link_move;
 
+#define TF_LINK_MISSED 8u
+
+/* Packets that counted as lost and came after all: the path reorders, so more is allowed for. */
+typedef struct tf_link_reorder {
+    unsigned level; /* how much more */
+    tf_time raised_at;
+    uint64_t generation;
+    uint64_t missed[TF_LINK_MISSED]; /* the latest that counted as lost, in this generation */
+    size_t missed_count;
+} tf_link_reorder;
+
 typedef struct tf_link_datagram {
     tf_link_generation generations[TF_LINK_GENERATIONS];
     uint64_t newest; /* generation, of all there ever were */
@@ -103,6 +114,7 @@ typedef struct tf_link_datagram {
     tf_time paced_at; /* a packet waits for the pacer (or for memory) until then */
     bool carrying;    /* else it copies */
     tf_link_move move;
+    tf_link_reorder reorder;
 } tf_link_datagram;
 
 /* What the link announces and has not been taken. */

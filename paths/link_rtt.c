@@ -36,10 +36,10 @@ tf_time tf_link_rtt_pto(const tf_link_rtt *rtt)
     return rtt->smoothed + tf_time_max(4 * rtt->variation, TF_GRANULARITY) + TF_LINK_ACK_DELAY;
 }
 
-tf_time tf_link_rtt_loss(const tf_link_rtt *rtt)
+tf_time tf_link_rtt_loss(const tf_link_rtt *rtt, unsigned level)
 {
     tf_time longest = tf_time_max(rtt->smoothed, rtt->latest);
-    return tf_time_max(longest + longest / 8, TF_GRANULARITY);
+    return tf_time_max(longest + (longest << level) / 8, TF_GRANULARITY);
 }
 
 tf_time tf_link_rtt_stall(const tf_link_rtt *rtt)

@@ -20,8 +20,8 @@ void tf_link_rtt_restart(tf_link_rtt *rtt);
 void tf_link_rtt_add(tf_link_rtt *rtt, tf_time sample, tf_time delay);
 /* When a packet that is not acked is asked after, delay of acks included. */
 tf_time tf_link_rtt_pto(const tf_link_rtt *rtt);
-/* When a packet below an acked one counts as lost: 9/8 RTT. */
-tf_time tf_link_rtt_loss(const tf_link_rtt *rtt);
+/* When a packet below an acked one counts as lost: 9/8 RTT; with each `level` (at most 3) twice as much beyond the RTT. */
+tf_time tf_link_rtt_loss(const tf_link_rtt *rtt, unsigned level);
 /* No progress for so long: the route is stalled. */
 tf_time tf_link_rtt_stall(const tf_link_rtt *rtt);
 /* Between two probes. */

@@ -218,6 +218,7 @@ static bool is_kept(const scenario *s, unsigned hops, tf_time interval, const re
     }
     tf_time delay = hops * RTT / 2;
     bool kept = r->p50 <= delay + TF_MS / 10 && r->longest <= 5 * RTT * hops;
+    kept = kept && (s->jitter == 0 || r->p99 <= delay + s->jitter * hops);
     kept = kept && (interval > SPARSE || r->p999 <= 3 * RTT * hops);
     if (s->unnoticed) {
         kept = kept && r->p99 <= delay + delay / 5 && r->gap <= interval + 5 * TF_MS;

@@ -399,7 +399,7 @@ START_TEST(rtt_follows_rfc_9002)
     }
     ck_assert_uint_eq(tf_link_rtt_stall(&rtt), TF_STALL_MIN);
     ck_assert_uint_eq(tf_link_rtt_probe(&rtt), TF_PROBE_MIN);
-    ck_assert_uint_eq(tf_link_rtt_loss(&rtt), TF_GRANULARITY);
+    ck_assert_uint_eq(tf_link_rtt_loss(&rtt, 0), TF_GRANULARITY);
 }
 END_TEST
 
