@@ -57,7 +57,7 @@ static const scenario scenarios[] = {
     {.name = "stream flaps", .stream_holes = 3, .flapping = true, .unnoticed = true},
     {.name = "datagram flaps", .datagram_holes = 3, .flapping = true, .unnoticed = true},
     {.name = "stream hole, datagram jitter", .stream_holes = 3, .jitter = RTT / 2},
-    {.name = "stream hole, 20 % datagram loss", .stream_holes = 3, .datagram_loss = 200, .most = 8},
+    {.name = "stream hole, 20 % datagram loss", .stream_holes = 3, .datagram_loss = 200, .most = 15},
     {.name = "20 % loss on both", .stream_loss = 200, .stream_rate = 100000, .datagram_loss = 200, .most = 15},
 };
 
