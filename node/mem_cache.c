@@ -1,11 +1,9 @@
 #include "node/mem_cache.h"
 
 #include <stdlib.h>
-#include <sys/mman.h>
 
 #define STEPS 4u      /* sizes between two powers of two: at most a quarter of a block is waste */
 #define SIZE_MIN 32u
-#define HUGE_PAGE ((size_t)2 << 20)
 #define CLASSES 29u /* 32, 40, 48, 56, 64, 80 ... 4096 */
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -45,33 +43,10 @@ static size_t class_of(size_t size, size_t *rounded)
     return (power - 5u) * STEPS + steps;
 }
 
-static void *huge_alloc(size_t size)
-{
-    size_t whole = (size + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
-    if (whole < size || whole > SIZE_MAX - HUGE_PAGE) {
-        return NULL;
-    }
-    /* Aligned by taking one page more and giving back what lies outside. */
-    uint8_t *from = mmap(NULL, whole + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (from == MAP_FAILED) {
-        return NULL;
-    }
-    size_t before = (HUGE_PAGE - (uintptr_t)from % HUGE_PAGE) % HUGE_PAGE;
-    if (before > 0) {
-        (void)munmap(from, before);
-    }
-    (void)munmap(from + before + whole, HUGE_PAGE - before);
-    (void)madvise(from + before, whole, MADV_HUGEPAGE); /* a wish: without it the pages are small */
-    return from + before;
-}
-
 static void *cache_alloc(void *ctx, size_t size)
 {
     tf_mem_cache *cache = ctx;
     size_t rounded = 0;
-    if (size >= TF_MEM_CACHE_LARGE) {
-        return huge_alloc(size);
-    }
     if (!KEEPS || size > TF_MEM_CACHE_SMALL) {
         return calloc(1, size);
     }
@@ -90,10 +65,6 @@ static void cache_free(void *ctx, void *memory, size_t size)
 {
     tf_mem_cache *cache = ctx;
     size_t rounded = 0;
-    if (size >= TF_MEM_CACHE_LARGE) {
-        TF_ASSERT(munmap(memory, (size + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE) == 0);
-        return;
-    }
     if (!KEEPS || size > TF_MEM_CACHE_SMALL) {
         free(memory);
         return;

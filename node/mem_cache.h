@@ -1,9 +1,6 @@
-/* The allocator of one node: calloc and free, with two things that a relay under load needs from it.
- *
- * - Small blocks that were freed are kept for the next one of their size, up to TF_MEM_CACHE_BYTES in all: the cores take
- *   and give back a few for each message, and glibc's calloc goes past its own cache.
- * - Large blocks (from TF_MEM_CACHE_LARGE) come as whole huge pages where the system has them: a store or a table that
- *   grows costs a page fault per 2 MiB instead of per 4 KiB, and looking something up in it misses the TLB less.
+/* The allocator of one node: calloc and free, but small blocks that were freed are kept for the next one of their size, up
+ * to TF_MEM_CACHE_BYTES in all. The cores take and give back a few for each message, and glibc's calloc goes past its own
+ * cache.
  *
  * Under AddressSanitizer nothing is kept, so that it sees every block. Belongs to the thread of its node. */
 #ifndef TF_NODE_MEM_CACHE_H
@@ -13,7 +10,6 @@
 
 #define TF_MEM_CACHE_BYTES ((size_t)1 << 20)
 #define TF_MEM_CACHE_SMALL ((size_t)4096) /* the largest block that is kept */
-#define TF_MEM_CACHE_LARGE ((size_t)8 << 20)
 
 typedef struct tf_mem_cache tf_mem_cache;
 

@@ -7,6 +7,7 @@
 
 #define CHANNEL_COST 256u /* what a channel takes beside its name, index included */
 #define ENTRY_COST 64u    /* the same for a message, beside the entry */
+#define PAGE_ENTRIES 1024u /* messages of a channel are found by pages of them, so that a long one is not moved when it grows */
 #define KEY_SHARDS 64u    /* tables that share the keys: one grows at a time, so nobody waits for a large one to be moved */
 
 /* One message: id, client id and body follow. */
@@ -29,9 +30,9 @@ typedef struct channel {
     uint64_t epoch;
     bool closed;
     uint64_t refused_in; /* the last group in which an append was refused */
-    entry **entries;     /* [seq - 1] */
-    size_t count;
-    size_t capacity;
+    entry ***pages; /* [(seq - 1) / PAGE_ENTRIES][(seq - 1) % PAGE_ENTRIES] */
+    size_t count;   /* of messages */
+    size_t capacity; /* of pages */
     size_t name_len;
     uint8_t name[TF_CHANNEL_NAME_MAX];
 } channel;
@@ -132,12 +133,30 @@ static bool grow_channels(tf_memory_store *memory)
     return ok;
 }
 
+static size_t pages_of(const channel *c)
+{
+    return (c->count + PAGE_ENTRIES - 1) / PAGE_ENTRIES;
+}
+
+static entry *entry_at(const channel *c, size_t index)
+{
+    return c->pages[index / PAGE_ENTRIES][index % PAGE_ENTRIES];
+}
+
+/* A place for one more. A page that was made for an append that then failed is found again. */
 static bool grow_entries(tf_memory_store *memory, channel *c)
 {
-    void *array = c->entries;
-    bool ok = grow(memory->config.mem, &array, c->count, &c->capacity);
-    c->entries = array;
-    return ok;
+    size_t pages = pages_of(c);
+    if (c->count % PAGE_ENTRIES != 0) {
+        return true;
+    }
+    void *array = c->pages;
+    bool ok = grow(memory->config.mem, &array, pages, &c->capacity);
+    c->pages = array;
+    if (ok && c->pages[pages] == NULL) {
+        c->pages[pages] = tf_alloc(memory->config.mem, PAGE_ENTRIES * sizeof(entry *));
+    }
+    return ok && c->pages[pages] != NULL;
 }
 
 /* -- writing ------------------------------------------------------------------------------------------------------- */
@@ -209,7 +228,8 @@ static tf_refusal append(tf_memory_store *memory, const tf_store_op *op)
     e->same_hash = map_pointer(keys, hash);
     tf_err err = tf_map_put(keys, hash, (uintptr_t)e);
     TF_ASSERT(err == TF_OK); /* there was room */
-    c->entries[c->count++] = e;
+    c->pages[c->count / PAGE_ENTRIES][c->count % PAGE_ENTRIES] = e;
+    c->count++;
     memory->messages++;
     memory->bytes += size + ENTRY_COST;
     memory->full = false;
@@ -256,7 +276,7 @@ static void describe(const channel *c, tf_store_channel *out)
                               .epoch = c->epoch,
                               .first = 1,
                               .head = c->count,
-                              .timestamp_ms = c->count == 0 ? 0 : c->entries[c->count - 1]->timestamp_ms,
+                              .timestamp_ms = c->count == 0 ? 0 : entry_at(c, c->count - 1)->timestamp_ms,
                               .closed = c->closed,
                               .name = tf_slice_of(c->name, c->name_len)};
 }
@@ -312,7 +332,7 @@ static tf_store_presence memory_read(void *ctx, uint64_t number, uint64_t seq, t
 {
     const channel *c = channel_by_number(ctx, number);
     TF_ASSERT(seq >= 1 && seq <= c->count);
-    stored_of(c->entries[seq - 1], out);
+    stored_of(entry_at(c, seq - 1), out);
     return TF_STORE_HERE;
 }
 
@@ -323,7 +343,7 @@ static uint64_t memory_find_time(void *ctx, uint64_t number, int64_t timestamp_m
     size_t high = c->count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (c->entries[middle]->timestamp_ms < timestamp_ms) {
+        if (entry_at(c, middle)->timestamp_ms < timestamp_ms) {
             low = middle + 1;
         } else {
             high = middle;
@@ -368,7 +388,10 @@ tf_err tf_memory_store_new(tf_memory_store **out, const tf_memory_store_config *
 
 static void free_channel(const tf_mem *mem, channel *c)
 {
-    tf_free(mem, c->entries, c->capacity * sizeof(*c->entries));
+    for (size_t i = 0; i < c->capacity; i++) {
+        tf_free(mem, c->pages[i], PAGE_ENTRIES * sizeof(entry *));
+    }
+    tf_free(mem, c->pages, c->capacity * sizeof(*c->pages));
     tf_free(mem, c, sizeof(*c));
 }
 
