@@ -34,10 +34,10 @@ typedef struct scenario {
     unsigned datagram_loss;
     uint64_t stream_rate; /* bytes a second, with a deep buffer, from end 0 */
     uint64_t datagram_rate;
-    bool flapping;  /* the holes come and go */
     tf_time jitter; /* of the datagram path */
-    bool unnoticed; /* no message may come later than without */
     unsigned most;  /* the longest in round trips, where it is beyond what is promised; then nothing else is asserted */
+    bool flapping;  /* the holes come and go */
+    bool unnoticed; /* no message may come later than without */
 } scenario;
 
 static const scenario scenarios[] = {
