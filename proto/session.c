@@ -66,6 +66,15 @@ out:
     return err;
 }
 
+static void free_scratch(tf_session *s)
+{
+    tf_scratch_trim(&s->refs, s->mem, 0);
+    tf_scratch_trim(&s->order, s->mem, 0);
+    tf_scratch_trim(&s->turn.events, s->mem, 0);
+    tf_scratch_trim(&s->turn.mentions, s->mem, 0);
+    tf_scratch_trim(&s->turn.gone, s->mem, 0);
+}
+
 void tf_session_free(tf_session *s)
 {
     if (s == NULL) {
@@ -82,11 +91,7 @@ void tf_session_free(tf_session *s)
     tf_map_clear(&s->pins);
     tf_map_clear(&s->waiting);
     tf_session_queue_clear(&s->out, s->mem);
-    tf_scratch_trim(&s->refs, s->mem, 0);
-    tf_scratch_trim(&s->order, s->mem, 0);
-    tf_scratch_trim(&s->turn.events, s->mem, 0);
-    tf_scratch_trim(&s->turn.mentions, s->mem, 0);
-    tf_scratch_trim(&s->turn.gone, s->mem, 0);
+    free_scratch(s);
     tf_free(s->mem, s, sizeof(*s));
 }
 
@@ -341,11 +346,7 @@ void tf_session_trim(tf_session *s)
     if (s->out.items == 0) {
         tf_session_queue_clear(&s->out, s->mem);
     }
-    tf_scratch_trim(&s->refs, s->mem, 0);
-    tf_scratch_trim(&s->order, s->mem, 0);
-    tf_scratch_trim(&s->turn.events, s->mem, 0);
-    tf_scratch_trim(&s->turn.mentions, s->mem, 0);
-    tf_scratch_trim(&s->turn.gone, s->mem, 0);
+    free_scratch(s);
 }
 
 /* -- time ---------------------------------------------------------------------------------------------------------- */

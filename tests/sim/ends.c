@@ -187,7 +187,8 @@ static void pull_stream(ends *e, unsigned end)
 
 static void send_packet(ends *e, unsigned end, const tf_link_packet *packet, tf_slice plain)
 {
-    tf_keys *keys = key_of(e, end, packet->generation)->sealing;
+    const ends_key *key = key_of(e, end, packet->generation);
+    tf_keys *keys = key == NULL ? NULL : key->sealing;
     if (keys == NULL) {
         net_send(e->net, end, packet->generation, packet->number, plain);
         return;
