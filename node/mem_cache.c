@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#define STEPS 4u      /* sizes between two powers of two: at most a quarter of a block is waste */
+#define STEPS ((size_t)4) /* sizes between two powers of two: at most a quarter of a block is waste */
 #define SIZE_MIN 32u
 #define CLASSES 29u /* 32, 40, 48, 56, 64, 80 ... 4096 */
 

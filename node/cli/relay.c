@@ -219,6 +219,15 @@ static bool watch_signals(relay *r)
     return true;
 }
 
+static bool limits_differ(const tf_config_limits *a, const tf_config_limits *b)
+{
+    return a->max_in_flight != b->max_in_flight || a->max_message != b->max_message ||
+           a->window_bytes != b->window_bytes || a->window_segments != b->window_segments ||
+           a->session_timeout != b->session_timeout || a->keepalive != b->keepalive ||
+           a->rehandshake != b->rehandshake || a->peers != b->peers || a->channels != b->channels ||
+           a->store_bytes != b->store_bytes || a->key_phase_packets != b->key_phase_packets;
+}
+
 static bool listens_differ(const tf_config *a, const tf_config *b)
 {
     bool differ = a->listen_count != b->listen_count;
@@ -247,7 +256,7 @@ static void do_reload(relay *r)
     }
     free(grants);
     tf_log_set(r->log, config->log_level, config->log_format);
-    bool restart = memcmp(&config->limits, &r->config->limits, sizeof(config->limits)) != 0 ||
+    bool restart = limits_differ(&config->limits, &r->config->limits) ||
                    listens_differ(config, r->config) || strcmp(config->data, r->config->data) != 0 ||
                    strcmp(config->key, r->config->key) != 0;
     TF_LOG(r->log, TF_LOG_INFO, "reloaded", NULL, tf_log_uint("peers", config->peer_count),
