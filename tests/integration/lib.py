@@ -20,6 +20,10 @@ import threading
 import time
 import traceback
 
+for name in ("TWOFOLD", "TF_FORWARDER", "TF_BUILD", "TF_RELEASE_BUILD"):  # programs are started in other folders
+    if os.environ.get(name):
+        os.environ[name] = os.path.abspath(os.environ[name])
+
 import forwarder as forwarder_module
 
 TWOFOLD = os.environ.get("TWOFOLD")
