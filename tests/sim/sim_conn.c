@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "tests/sim/faults.h"
+#include "tests/sim/seeds.h"
 #include "tests/sim/session_host.h"
 
 #define SEEDS_DEFAULT 150u
@@ -243,26 +244,14 @@ static uint64_t run(uint64_t seed, bool verbose)
 
 int main(int argc, char **argv)
 {
-    uint64_t first = 1;
-    uint64_t last = SEEDS_DEFAULT;
-    bool verbose = false;
-    for (int i = 1; i < argc; i++) {
-        char *end = NULL;
-        if (strcmp(argv[i], "--verbose") == 0) {
-            verbose = true;
-        } else if (strcmp(argv[i], "--seeds") == 0 && i + 1 < argc) {
-            i++;
-            first = strtoull(argv[i], &end, 10);
-            last = strncmp(end, "..", 2) == 0 ? strtoull(end + 2, &end, 10) : first;
-        } else {
-            (void)fprintf(stderr, "usage: sim_conn [--seeds A..B] [--verbose]\n");
-            return 2;
-        }
+    seeds asked = {.first = 1, .last = SEEDS_DEFAULT};
+    if (!seeds_parse(&asked, "sim_conn", argc, argv)) {
+        return 2;
     }
-    (void)printf("sim_conn --seeds %llu..%llu\n", (unsigned long long)first, (unsigned long long)last);
+    (void)printf("sim_conn --seeds %llu..%llu\n", (unsigned long long)asked.first, (unsigned long long)asked.last);
     (void)fflush(stdout);
-    for (uint64_t seed = first; seed <= last; seed++) {
-        uint64_t trace = run(seed, verbose);
+    for (uint64_t seed = asked.first; seed <= asked.last; seed++) {
+        uint64_t trace = run(seed, asked.verbose);
         if (run(seed, false) != trace) {
             (void)fprintf(stderr, "seed %llu: two runs differ\n", (unsigned long long)seed);
             return 1;

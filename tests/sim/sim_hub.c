@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "node/client.h"
+#include "tests/sim/seeds.h"
 #include "tests/sim/slow_store.h"
 #include "tests/sim/wire.h"
 
@@ -548,24 +549,13 @@ static uint64_t run_seed(uint64_t seed, bool verbose)
 
 int main(int argc, char **argv)
 {
-    unsigned long long first = 0;
-    unsigned long long last = SEEDS_DEFAULT - 1;
-    bool verbose = false;
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--verbose") == 0) {
-            verbose = true;
-        } else if (strcmp(argv[i], "--seeds") == 0 && i + 1 < argc) {
-            char *end = NULL;
-            first = strtoull(argv[++i], &end, 10);
-            last = strncmp(end, "..", 2) == 0 ? strtoull(end + 2, NULL, 10) : first;
-        } else {
-            (void)fprintf(stderr, "usage: sim_hub [--seeds A..B] [--verbose]\n");
-            return 2;
-        }
+    seeds asked = {.first = 0, .last = SEEDS_DEFAULT - 1};
+    if (!seeds_parse(&asked, "sim_hub", argc, argv)) {
+        return 2;
     }
-    (void)printf("sim_hub: seeds %llu..%llu\n", first, last);
-    for (unsigned long long seed = first; seed <= last; seed++) {
-        uint64_t trace = run_seed(seed, verbose);
+    (void)printf("sim_hub: seeds %llu..%llu\n", (unsigned long long)asked.first, (unsigned long long)asked.last);
+    for (unsigned long long seed = asked.first; seed <= asked.last; seed++) {
+        uint64_t trace = run_seed(seed, asked.verbose);
         if (run_seed(seed, false) != trace) {
             (void)fprintf(stderr, "seed %llu: two runs differ\n", seed);
             return 1;

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "tests/sim/redial.h"
+#include "tests/sim/seeds.h"
 #include "tests/sim/traffic.h"
 
 #define SEEDS_DEFAULT 10u
@@ -256,31 +257,19 @@ static bool run_seeds(const scenario *s, uint64_t first, uint64_t last, tf_time 
 
 int main(int argc, char **argv)
 {
-    uint64_t first = 1;
-    uint64_t last = SEEDS_DEFAULT;
-    bool verbose = false;
-    for (int i = 1; i < argc; i++) {
-        char *end = NULL;
-        if (strcmp(argv[i], "--verbose") == 0) {
-            verbose = true;
-        } else if (strcmp(argv[i], "--seeds") == 0 && i + 1 < argc) {
-            i++;
-            first = strtoull(argv[i], &end, 10);
-            last = strncmp(end, "..", 2) == 0 ? strtoull(end + 2, &end, 10) : first;
-        } else {
-            (void)fprintf(stderr, "usage: sim_latency [--seeds A..B] [--verbose]\n");
-            return 2;
-        }
+    seeds asked = {.first = 1, .last = SEEDS_DEFAULT};
+    if (!seeds_parse(&asked, "sim_latency", argc, argv)) {
+        return 2;
     }
-    (void)printf("sim_latency --seeds %llu..%llu; the worst of all seeds in each column\n", (unsigned long long)first,
-                 (unsigned long long)last);
+    (void)printf("sim_latency --seeds %llu..%llu; the worst of all seeds in each column\n",
+                 (unsigned long long)asked.first, (unsigned long long)asked.last);
     bool kept = true;
-    uint64_t few = first + (last - first) / 4;
+    uint64_t few = asked.first + (asked.last - asked.first) / 4;
     for (size_t i = 0; i < sizeof(scenarios) / sizeof(scenarios[0]); i++) {
-        kept = run_seeds(&scenarios[i], first, last, 50 * TF_MS, 1, verbose) && kept;
-        kept = run_seeds(&scenarios[i], first, last, 2 * TF_MS, 1, verbose) && kept;
-        kept = run_seeds(&scenarios[i], first, few, 2 * TF_MS, 2, verbose) && kept;
-        kept = run_seeds(&scenarios[i], first, few, TF_MS / 2, 1, verbose) && kept;
+        kept = run_seeds(&scenarios[i], asked.first, asked.last, 50 * TF_MS, 1, asked.verbose) && kept;
+        kept = run_seeds(&scenarios[i], asked.first, asked.last, 2 * TF_MS, 1, asked.verbose) && kept;
+        kept = run_seeds(&scenarios[i], asked.first, few, 2 * TF_MS, 2, asked.verbose) && kept;
+        kept = run_seeds(&scenarios[i], asked.first, few, TF_MS / 2, 1, asked.verbose) && kept;
     }
     (void)printf("sim_latency: %s\n", kept ? "all well" : "not as promised");
     return kept ? 0 : 1;

@@ -161,16 +161,5 @@ int main(void)
 {
     const TTest *const tests[] = {dialler_renews_the_keys_in_time_and_nothing_is_lost,
                                   dialler_route_on_standby_gets_no_copies_while_the_other_flows, NULL};
-    Suite *suite = suite_create("node/dialler");
-    TCase *tcase = tcase_create("node/dialler");
-    suite_add_tcase(suite, tcase);
-    tcase_set_timeout(tcase, 0); /* HANG is the guard */
-    for (size_t i = 0; tests[i] != NULL; i++) {
-        tcase_add_test(tcase, tests[i]);
-    }
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return tf_test_run_waiting("node/dialler", tests);
 }

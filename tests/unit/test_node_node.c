@@ -367,16 +367,5 @@ int main(void)
                                          node_two_that_dial_each_other_keep_one_session,
                                          node_addresses_that_cannot_be_had_are_named,
                                          NULL};
-    Suite *suite = suite_create("node/node");
-    TCase *tcase = tcase_create("node/node");
-    suite_add_tcase(suite, tcase);
-    tcase_set_timeout(tcase, 0); /* HANG is the guard */
-    for (size_t i = 0; tests[i] != NULL; i++) {
-        tcase_add_test(tcase, tests[i]);
-    }
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return tf_test_run_waiting("node/node", tests);
 }
