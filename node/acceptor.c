@@ -33,9 +33,7 @@ static void pending_free(tf_pending *p)
     if (!p->lingers) {
         node->pending_count--;
     }
-    if (p->timer != NULL) {
-        event_free(p->timer);
-    }
+    tf_node_free_timer(p->timer);
     tf_stream_free(p->stream);
     tf_free(node->mem, p, sizeof(*p));
 }

@@ -72,9 +72,7 @@ static void connection_free(tf_connection *c)
         tf_free(node->mem, c->keyring, sizeof(*c->keyring));
     }
     tf_stream_free(c->stream);
-    if (c->timer != NULL) {
-        event_free(c->timer);
-    }
+    tf_node_free_timer(c->timer);
     if (c->conn != NULL) {
         tf_hub_detach(node->hub, tf_edge_now(), c->conn);
         tf_conn_free(c->conn);

@@ -495,21 +495,14 @@ tf_err tf_dialler_start(tf_peer *peer)
     return TF_OK;
 }
 
-static void free_timer(struct event *timer)
-{
-    if (timer != NULL) {
-        event_free(timer);
-    }
-}
-
 void tf_dialler_stop(tf_peer *peer)
 {
     tf_resolve_free(peer->resolve);
     tf_resolve_free(peer->datagram_resolve);
     tf_stream_free(peer->dial);
     tf_datagram_free(peer->socket);
-    free_timer(peer->redial);
-    free_timer(peer->give_up);
-    free_timer(peer->rehandshake);
-    free_timer(peer->reopen);
+    tf_node_free_timer(peer->redial);
+    tf_node_free_timer(peer->give_up);
+    tf_node_free_timer(peer->rehandshake);
+    tf_node_free_timer(peer->reopen);
 }

@@ -251,13 +251,6 @@ static void free_listens(tf_node *node)
     }
 }
 
-static void free_event(struct event *event)
-{
-    if (event != NULL) {
-        event_free(event);
-    }
-}
-
 void tf_node_free(tf_node *node)
 {
     if (node == NULL) {
@@ -279,9 +272,9 @@ void tf_node_free(tf_node *node)
     SSL_CTX_free(node->server_ctx);
     SSL_CTX_free(node->client_ctx);
     tf_netwatch_free(node->netwatch);
-    free_event(node->wait);
-    free_event(node->hub_timer);
-    free_event(node->summary);
+    tf_node_free_timer(node->wait);
+    tf_node_free_timer(node->hub_timer);
+    tf_node_free_timer(node->summary);
     if (node->base != NULL) {
         (void)event_base_loop(node->base, EVLOOP_NONBLOCK); /* a look-up that was cancelled is freed by the loop */
         event_base_free(node->base);
@@ -415,6 +408,13 @@ bool tf_node_uri(const tf_node *node, char *out, size_t cap)
 }
 
 /* -- the turn ------------------------------------------------------------------------------------------------------ */
+
+void tf_node_free_timer(struct event *timer)
+{
+    if (timer != NULL) {
+        event_free(timer);
+    }
+}
 
 void tf_node_arm(struct event *timer, tf_time deadline)
 {

@@ -78,6 +78,7 @@ struct tf_node {
 void tf_node_settle(tf_node *node);
 /* Lets the timer fire at the deadline; TF_NEVER: not at all. */
 void tf_node_arm(struct event *timer, tf_time deadline);
+void tf_node_free_timer(struct event *timer); /* NULL is fine */
 bool tf_node_allows(const tf_node *node, const tf_node_id *id);
 bool tf_node_trusts_as_relay(const tf_node *node, const tf_node_id *id);
 /* What the grants say about our copies to it. */

@@ -60,6 +60,17 @@ static bool write_answers(tf_link *link, tf_route route, tf_writer *w)
     return any;
 }
 
+bool tf_link_control_probe(tf_link *link, tf_time now, tf_route route, tf_writer *w)
+{
+    if (tf_wr_left(w) < TF_FRAME_HEADER + sizeof(uint64_t)) {
+        return false;
+    }
+    bool written = write_token(w, TF_FRAME_PING, tf_link_route_take_probe(&link->routes[route], now));
+    link->stats[route].probes++;
+    tf_link_watch_probed(link, now, route);
+    return written;
+}
+
 bool tf_link_control_write(tf_link *link, tf_time now, tf_route route, tf_writer *w)
 {
     if (link->state != TF_LINK_OPEN) {
@@ -69,10 +80,8 @@ bool tf_link_control_write(tf_link *link, tf_time now, tf_route route, tf_writer
     tf_link_ack_write(link, now, route, w);
     bool eliciting = write_answers(link, route, w);
     tf_link_route *r = &link->routes[route];
-    if (r->probe_wanted && r->reachable && tf_wr_left(w) >= TF_FRAME_HEADER + sizeof(uint64_t)) {
-        eliciting = write_token(w, TF_FRAME_PING, tf_link_route_take_probe(r, now)) || eliciting;
-        link->stats[route].probes++;
-        tf_link_watch_probed(link, now, route);
+    if (r->probe_wanted && r->reachable) {
+        eliciting = tf_link_control_probe(link, now, route, w) || eliciting;
     }
     return eliciting;
 }

@@ -290,16 +290,6 @@ static bool pull_challenge(tf_link *link, tf_time now, uint8_t *buf, tf_link_pac
     return true;
 }
 
-static void write_probe(tf_link *link, tf_time now, tf_writer *w)
-{
-    tf_frame frame;
-    frame.type = TF_FRAME_PING;
-    frame.u.token = tf_link_route_take_probe(&link->routes[TF_ROUTE_DATAGRAM], now);
-    TF_ASSERT(tf_frame_write(w, &frame));
-    link->stats[TF_ROUTE_DATAGRAM].probes++;
-    tf_link_watch_probed(link, now, TF_ROUTE_DATAGRAM);
-}
-
 /* A route that was down, or is new, has to prove that it takes base packets: all that obliges an ack is padded to one. */
 static bool is_to_be_proved(const tf_link *link, const tf_link_generation *generation)
 {
@@ -351,8 +341,8 @@ static bool pull_frames(tf_link *link, tf_time now, tf_link_generation *generati
     if (d->probes > 0) {
         d->probes = segments && has_segments(link) ? d->probes - 1 : 0;
         if (!packet.eliciting) {
-            write_probe(link, now, &w);
-            packet.eliciting = true;
+            packet.eliciting = tf_link_control_probe(link, now, TF_ROUTE_DATAGRAM, &w);
+            TF_ASSERT(packet.eliciting);
         }
     }
     if (tf_wr_len(&w) == 0) {

@@ -65,33 +65,30 @@ static void packet_lost(tf_link *link, tf_link_sent_packet *packet)
     segments_landed(link, packet, true);
 }
 
-void tf_link_loss_all(tf_link *link, tf_time now, tf_link_generation *generation)
+/* What is in flight and has at least `size` bytes is lost. */
+static void lose_from(tf_link *link, tf_link_sent *sent, size_t size)
 {
-    tf_link_sent *sent = &generation->sent;
     for (uint64_t number = sent->oldest; number != sent->next; number++) {
-        if (tf_link_sent_at(sent, number)->open) {
-            packet_lost(link, tf_link_sent_at(sent, number));
+        tf_link_sent_packet *packet = tf_link_sent_at(sent, number);
+        if (packet->open && packet->size >= size) {
+            packet_lost(link, packet);
         }
     }
     tf_link_sent_settle(sent);
+}
+
+void tf_link_loss_all(tf_link *link, tf_time now, tf_link_generation *generation)
+{
+    lose_from(link, &generation->sent, 0);
     update_outstanding(link, now);
 }
 
 void tf_link_loss_refused(tf_link *link, tf_time now, size_t size)
 {
     for (size_t i = 0; i < TF_LINK_GENERATIONS; i++) {
-        tf_link_generation *generation = &link->datagram.generations[i];
-        if (generation->keys == TF_LINK_KEYS_NONE) {
-            continue;
+        if (link->datagram.generations[i].keys != TF_LINK_KEYS_NONE) {
+            lose_from(link, &link->datagram.generations[i].sent, size);
         }
-        tf_link_sent *sent = &generation->sent;
-        for (uint64_t number = sent->oldest; number != sent->next; number++) {
-            tf_link_sent_packet *packet = tf_link_sent_at(sent, number);
-            if (packet->open && packet->size >= size) {
-                packet_lost(link, packet);
-            }
-        }
-        tf_link_sent_settle(sent);
     }
     update_outstanding(link, now);
 }

@@ -309,6 +309,8 @@ void tf_link_loss_tick(tf_link *link, tf_time now);
 
 /* Does something wait for the route that is worth a packet or record of its own? */
 bool tf_link_control_waits(const tf_link *link, tf_route route);
+/* Writes a probe of the route. False: there is no room for one. */
+bool tf_link_control_probe(tf_link *link, tf_time now, tf_route route, tf_writer *w);
 /* Writes it, and acks that are owed but not yet due. True: something that obliges a packet ack. */
 bool tf_link_control_write(tf_link *link, tf_time now, tf_route route, tf_writer *w);
 

@@ -20,7 +20,7 @@ static uint64_t fold(uint64_t a, uint64_t b)
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* Two rounds of a folded multiplication, the second with another multiplier, so that the one key that makes a round's factor zero
+/* Two rounds of a folded multiplication, the second with another multiplier, so that the one key that makes a factor zero
  * is nobody's to find. Not cryptographic: where the hash goes stays inside. */
 static uint64_t hash(uint64_t hash_key, uint64_t key)
 {

@@ -1,7 +1,8 @@
-/* Open-addressing hash table from 64-bit keys to 64-bit values on the caller's allocator. The hash has a secret key, so that
- * a peer that chooses keys (refs, ids) does not choose where they go. The one hash table of the pure cores. Grows at 3/4; shrinks when it was mostly empty for so
- * long that moving what is left costs nothing beside the removals (all but 6 KiB), or at once by tf_map_trim. Not
- * thread-safe. */
+/* Open-addressing hash table from 64-bit keys to 64-bit values on the caller's allocator. The hash has a secret key, so
+ * that a peer that chooses keys (refs, ids) does not choose where they go. The one hash table of the pure cores.
+ *
+ * Grows at 3/4. Shrinks when it was mostly empty for so long that moving what is left costs nothing beside the removals
+ * (all but 6 KiB), or at once by tf_map_trim. Not thread-safe. */
 #ifndef TF_PROTO_MAP_H
 #define TF_PROTO_MAP_H
 
