@@ -59,6 +59,8 @@ tf_close_code tf_close_from_err(tf_err err)
     case TF_ERR_NOMEM:
     case TF_ERR_IO:
     case TF_ERR_CRYPTO:
+    case TF_ERR_FULL:
+    case TF_ERR_DAMAGED:
         return TF_CLOSE_INTERNAL;
     }
     TF_UNREACHABLE();

@@ -6,6 +6,8 @@
  *   LIMIT_*   a bound of ours was met: refuse that request, change nothing
  *   TIMEOUT   give up that attempt
  *   USAGE     the caller (a user, a config file) asked for something that cannot be
+ *   FULL      the disk has no room: refuse what needs room, go on with the rest, try again later
+ *   DAMAGED   stored bytes are not what was written: name the range, serve the rest
  *   NOMEM, IO, CRYPTO   pass up unchanged
  *
  * Not for: refusals of sends (those are codes on the wire, node/refusal.h). */
@@ -37,7 +39,9 @@
     X(USAGE, "invalid argument")                                                                                       \
     X(NOMEM, "out of memory")                                                                                          \
     X(IO, "input or output error")                                                                                     \
-    X(CRYPTO, "cryptographic library error")
+    X(CRYPTO, "cryptographic library error")                                                                           \
+    X(FULL, "no room left on the disk")                                                                                \
+    X(DAMAGED, "stored bytes are damaged")
 
 typedef enum tf_err {
 #define X(name, text) TF_ERR_##name,

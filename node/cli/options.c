@@ -54,7 +54,10 @@ tf_exit tf_exit_of(tf_err err)
     case TF_ERR_NOMEM:
     case TF_ERR_IO:
     case TF_ERR_CRYPTO:
+    case TF_ERR_FULL:
         return TF_EXIT_INTERNAL;
+    case TF_ERR_DAMAGED:
+        return TF_EXIT_DAMAGED;
     }
     TF_UNREACHABLE();
 }
