@@ -85,17 +85,11 @@ tf_slice tf_channel_name(const tf_channel *channel)
     return tf_slice_of(channel->name, channel->name_len);
 }
 
-void tf_channel_set_epoch(tf_channel *channel, uint64_t epoch)
-{
-    channel->epoch = epoch;
-    tf_hex16(epoch, channel->epoch_text);
-}
-
 void tf_channel_load(tf_channel *channel, const tf_store_channel *stored)
 {
     channel->stored = true;
     channel->number = stored->number;
-    tf_channel_set_epoch(channel, stored->epoch);
+    channel->epoch = stored->epoch;
     channel->head = stored->head;
     channel->timestamp_ms = stored->timestamp_ms;
     channel->closed = stored->closed;

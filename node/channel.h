@@ -26,8 +26,7 @@ typedef struct tf_channel {
     struct tf_channel *same_hash;
     bool stored;  /* false: its creation is being committed */
     uint64_t number;
-    uint64_t epoch;         /* tf_channel_set_epoch */
-    uint8_t epoch_text[16]; /* in hexadecimal: the ids of messages begin with it */
+    uint64_t epoch;
     uint64_t head; /* of what is committed */
     int64_t timestamp_ms;
     bool closed;
@@ -61,7 +60,6 @@ TF_MUST_CHECK tf_err tf_channels_add(tf_channels *channels, tf_slice name, tf_lo
 void tf_channels_remove(tf_channels *channels, tf_channel *channel);
 
 tf_slice tf_channel_name(const tf_channel *channel);
-void tf_channel_set_epoch(tf_channel *channel, uint64_t epoch);
 /* Takes what the store knows of it. */
 void tf_channel_load(tf_channel *channel, const tf_store_channel *stored);
 

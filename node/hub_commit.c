@@ -14,6 +14,11 @@ tf_slice tf_hub_pending_body(const tf_pending *pending)
     return tf_slice_of(pending->bytes + pending->client_id_len, pending->body_len);
 }
 
+tf_slice tf_hub_pending_meta(const tf_pending *pending)
+{
+    return tf_slice_of(pending->bytes + pending->client_id_len + pending->body_len, pending->meta_len);
+}
+
 tf_pending *tf_hub_pending_new(tf_conn *conn, tf_store_op_kind kind, tf_channel *channel, size_t bytes)
 {
     tf_pending *pending = tf_alloc(conn->hub->config.mem, sizeof(*pending) + bytes);
@@ -190,14 +195,6 @@ void tf_hub_pending_clear(tf_hub *hub)
 
 /* -- a group goes -------------------------------------------------------------------------------------------------- */
 
-/* S1: the id is made of what names the message for ever: the numbering that it was put in, and its number there. */
-static void give_id(tf_pending *pending)
-{
-    memcpy(pending->id, pending->channel->epoch_text, sizeof(pending->channel->epoch_text));
-    pending->id[16] = '-';
-    pending->id_len = 17u + tf_decimal(pending->seq, pending->id + 17);
-}
-
 static void give_number(const tf_hub *hub, tf_pending *pending)
 {
     tf_channel *channel = pending->channel;
@@ -206,7 +203,6 @@ static void give_number(const tf_hub *hub, tf_pending *pending)
     }
     pending->seq = ++channel->given;
     pending->timestamp_ms = channel->given_ms;
-    give_id(pending);
 }
 
 static void fill_op(tf_pending *pending, tf_store_op *op)
@@ -221,13 +217,19 @@ static void fill_op(tf_pending *pending, tf_store_op *op)
     case TF_STORE_APPEND:
         op->message = (tf_stored){.seq = pending->seq,
                                   .timestamp_ms = pending->timestamp_ms,
-                                  .id = tf_slice_of(pending->id, pending->id_len),
+                                  .epoch = channel->epoch,
+                                  .expires_ms = pending->expires_ms,
                                   .origin = pending->origin,
                                   .instance = pending->instance,
                                   .client_id = tf_hub_pending_client_id(pending),
+                                  .meta = tf_hub_pending_meta(pending),
                                   .body = tf_hub_pending_body(pending)};
         return;
     case TF_STORE_CLOSE:
+    case TF_STORE_TRIM:
+    case TF_STORE_FORGET:
+    case TF_STORE_EPOCH:
+    case TF_STORE_CURSOR:
         return;
     }
     TF_UNREACHABLE();
@@ -296,16 +298,18 @@ static void flush(batch *b)
 static void ack_one(batch *b, const tf_waiter *waiter, bool duplicate)
 {
     const tf_pending *pending = waiter->pending;
+    uint8_t id[TF_ACTIVITY_ID_MAX];
     tf_writer w;
     if (waiter->conn == NULL || waiter->conn->error != TF_OK || waiter->promise == TF_LOCAL_NONE) {
         return;
     }
+    size_t id_len = tf_stored_id(pending->channel->epoch, pending->seq, id);
     if (b->conn != waiter->conn || b->count == TF_HUB_ANSWERS || b->used + TF_RESULT_SMALL_MAX > sizeof(b->bytes)) {
         flush(b);
     }
     tf_wr_init(&w, b->bytes + b->used, sizeof(b->bytes) - b->used);
     tf_result_ack_write(&w, &(tf_result_ack){.client_id = tf_hub_pending_client_id(pending),
-                                             .id = tf_slice_of(pending->id, pending->id_len),
+                                             .id = tf_slice_of(id, id_len),
                                              .seq = pending->seq,
                                              .timestamp_ms = (uint64_t)pending->timestamp_ms,
                                              .duplicate = duplicate});
@@ -366,6 +370,12 @@ static void apply(tf_hub *hub, tf_pending *pending, const tf_store_op *op, batch
     case TF_STORE_CLOSE:
         channel->closed = true;
         channel->closing = false;
+        answer_changes(pending);
+        return;
+    case TF_STORE_TRIM:
+    case TF_STORE_FORGET:
+    case TF_STORE_EPOCH:
+    case TF_STORE_CURSOR:
         answer_changes(pending);
         return;
     case TF_STORE_APPEND:

@@ -12,11 +12,11 @@ bool tf_hub_has_room(const tf_conn *conn)
            tf_session_out_bytes(conn->session) < config->out_queue_bytes;
 }
 
-void tf_hub_activity(const tf_channel *channel, const tf_stored *stored, tf_activity *out)
+void tf_hub_activity(const tf_channel *channel, const tf_stored *stored, uint8_t id[TF_ACTIVITY_ID_MAX], tf_activity *out)
 {
     *out = (tf_activity){.epoch = channel->epoch,
                          .seq = stored->seq,
-                         .id = stored->id,
+                         .id = tf_slice_of(id, tf_stored_id(stored->epoch, stored->seq, id)),
                          .sender = stored->origin,
                          .client_id = stored->client_id,
                          .timestamp_ms = (uint64_t)stored->timestamp_ms,
@@ -26,9 +26,10 @@ void tf_hub_activity(const tf_channel *channel, const tf_stored *stored, tf_acti
 /* The arguments, in the hub's scratch: encoded once for all subscribers. */
 static tf_slice encode(tf_hub *hub, const tf_channel *channel, const tf_stored *stored)
 {
+    uint8_t id[TF_ACTIVITY_ID_MAX];
     tf_activity activity;
     tf_writer w;
-    tf_hub_activity(channel, stored, &activity);
+    tf_hub_activity(channel, stored, id, &activity);
     tf_wr_init(&w, hub->scratch, hub->scratch_size);
     tf_activity_write(&w, &activity);
     TF_ASSERT(tf_wr_ok(&w));
@@ -136,9 +137,11 @@ void tf_hub_fan_out(tf_hub *hub, const tf_pending *pending)
     tf_channel *channel = pending->channel;
     tf_stored stored = {.seq = pending->seq,
                         .timestamp_ms = pending->timestamp_ms,
-                        .id = tf_slice_of(pending->id, pending->id_len),
+                        .epoch = channel->epoch,
+                        .expires_ms = pending->expires_ms,
                         .origin = pending->origin,
                         .client_id = tf_hub_pending_client_id(pending),
+                        .meta = tf_hub_pending_meta(pending),
                         .body = tf_hub_pending_body(pending)};
     tf_slice args = {NULL, 0};
     tf_list_node *node = channel->live.head.next;

@@ -37,7 +37,7 @@ typedef struct tf_waiter {
     struct tf_origin *origin; /* NULL: of an open or close */
 } tf_waiter;
 
-/* A change that waits for its commit: the client id and the body, or the name of the channel, follow. */
+/* A change that waits for its commit: the client id, the body and the meta, or the name of the channel, follow. */
 typedef struct tf_pending {
     tf_list_node in_queue; /* hub->gathered, or none once it is with the store */
     struct tf_pending *same_hash;
@@ -55,10 +55,10 @@ typedef struct tf_pending {
     bool refused; /* marked while a group is completed */
     uint64_t seq;
     int64_t timestamp_ms;
-    uint8_t id[TF_ACTIVITY_ID_MAX];
-    size_t id_len;
+    int64_t expires_ms;
     size_t client_id_len;
     size_t body_len;
+    size_t meta_len;
     size_t size; /* of this block */
     uint8_t bytes[];
 } tf_pending;
@@ -257,6 +257,7 @@ tf_pending *tf_hub_pending_find(const tf_hub *hub, const tf_send_key *key);
 TF_MUST_CHECK tf_err tf_hub_pending_index(tf_hub *hub, tf_pending *pending);
 tf_slice tf_hub_pending_client_id(const tf_pending *pending);
 tf_slice tf_hub_pending_body(const tf_pending *pending);
+tf_slice tf_hub_pending_meta(const tf_pending *pending);
 /* One more who waits for it. TF_ERR_NOMEM. */
 TF_MUST_CHECK tf_err tf_hub_wait(tf_conn *conn, tf_pending *pending, tf_local promise, tf_origin *origin);
 /* The conn waits for nothing any more. */
@@ -286,7 +287,8 @@ void tf_hub_fan_out(tf_hub *hub, const tf_pending *pending);
 bool tf_hub_feed(tf_hub *hub, tf_conn *conn, size_t budget);
 /* May optional messages be queued for it? */
 bool tf_hub_has_room(const tf_conn *conn);
-void tf_hub_activity(const tf_channel *channel, const tf_stored *stored, tf_activity *out);
+/* id: where its id is put; *out points there. */
+void tf_hub_activity(const tf_channel *channel, const tf_stored *stored, uint8_t id[TF_ACTIVITY_ID_MAX], tf_activity *out);
 
 /* -- hub_read.c -- */
 TF_MUST_CHECK tf_err tf_hub_read(const tf_call *call, const tf_args_read *range);

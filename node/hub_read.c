@@ -31,6 +31,7 @@ typedef struct items {
 /* Adds one message; false when the answer ends before it. */
 static bool add(const tf_channel *channel, const tf_stored *stored, items *out)
 {
+    uint8_t id[TF_ACTIVITY_ID_MAX];
     tf_activity activity;
     size_t size = stored->body.len + TF_ACTIVITY_OVERHEAD;
     if (tf_wr_len(&out->w) + size > (out->count == 0 ? out->bytes_max : TF_HUB_READ_BYTES) ||
@@ -38,7 +39,7 @@ static bool add(const tf_channel *channel, const tf_stored *stored, items *out)
         out->refusal = TF_REFUSAL_MESSAGE_TOO_LARGE;
         return false;
     }
-    tf_hub_activity(channel, stored, &activity);
+    tf_hub_activity(channel, stored, id, &activity);
     tf_activity_write(&out->w, &activity);
     TF_ASSERT(tf_wr_ok(&out->w));
     out->count++;

@@ -86,20 +86,21 @@ static tf_err join(const judged *send, tf_pending *pending)
     return tf_hub_wait(conn, pending, send->call->event->result, send->origin);
 }
 
-static tf_err ack_again(const judged *send, const tf_stored *stored)
+static tf_err ack_again(const judged *send, const tf_store_key *key)
 {
+    uint8_t id[TF_ACTIVITY_ID_MAX];
     uint8_t bytes[TF_RESULT_SMALL_MAX];
     tf_writer w;
-    if (!tf_slice_eq(send->args.body, stored->body)) {
+    if (tf_store_digest(send->args.body) != key->digest) {
         return refuse(send, TF_REFUSAL_CLIENT_ID_CONFLICT);
     }
     forget_refusal(send);
     send->call->hub->stats.duplicates++;
     tf_wr_init(&w, bytes, sizeof(bytes));
     tf_result_ack_write(&w, &(tf_result_ack){.client_id = send->args.client_id,
-                                             .id = stored->id,
-                                             .seq = stored->seq,
-                                             .timestamp_ms = (uint64_t)stored->timestamp_ms,
+                                             .id = tf_slice_of(id, tf_stored_id(key->epoch, key->seq, id)),
+                                             .seq = key->seq,
+                                             .timestamp_ms = (uint64_t)key->timestamp_ms,
                                              .duplicate = true});
     TF_ASSERT(tf_wr_ok(&w));
     return tf_hub_answer(send->call->conn, send->call->event->result, tf_slice_of(bytes, tf_wr_len(&w)), NULL, 0);
@@ -182,16 +183,16 @@ static tf_err decide(const judged *send)
 {
     const tf_call *call = send->call;
     const tf_node_id *node = &send->origin->node;
-    tf_stored stored;
+    tf_store_key key;
     tf_pending *pending =
         tf_hub_pending_find(call->hub, &(tf_send_key){call->channel, node, send->args.client_id, send->key});
     if (pending != NULL) {
         return join(send, pending);
     }
     tf_err err = call->hub->store.table->find(call->hub->store.ctx, call->channel->number, node, send->args.client_id,
-                                              &stored);
+                                              &key);
     if (err == TF_OK) {
-        return ack_again(send, &stored);
+        return ack_again(send, &key);
     }
     tf_refusal refusal = err == TF_ERR_CLOSED ? judge(send) : TF_REFUSAL_UNAVAILABLE;
     return refusal == TF_REFUSAL_NONE ? accept(send) : refuse(send, refusal);

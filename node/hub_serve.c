@@ -137,7 +137,7 @@ static tf_err create_channel(const tf_call *call, tf_slice name)
     if (call->conn->waiting_opens >= TF_HUB_OPENS_MAX || load_channel(hub, name, &channel) != TF_OK) {
         return refuse(call, TF_REFUSAL_OVERLOADED);
     }
-    tf_channel_set_epoch(channel, tf_rand_u64(hub->config.rand));
+    channel->epoch = tf_rand_u64(hub->config.rand);
     channel->uses++; /* until it is known whether the change could be queued */
     tf_err err = change_channel(call, TF_STORE_CREATE, channel);
     tf_hub_channel_release(hub, channel);

@@ -10,25 +10,38 @@
 #define PAGE_ENTRIES 1024u /* messages of a channel are found by pages of them, so that a long one is not moved when it grows */
 #define KEY_SHARDS 64u    /* tables that share the keys: one grows at a time, so nobody waits for a large one to be moved */
 
-/* One message: id, client id and body follow. */
+/* One message: client id, meta and body follow. */
 typedef struct entry {
     struct entry *same_hash;
     uint64_t channel;
     uint64_t seq;
+    uint64_t epoch;
     int64_t timestamp_ms;
+    int64_t expires_ms;
     uint64_t instance;
     tf_node_id origin;
-    uint32_t id_len;
     uint32_t client_id_len;
+    uint32_t meta_len;
     uint32_t body_len;
     uint8_t bytes[];
 } entry;
+
+typedef struct cursor {
+    struct cursor *next;
+    tf_store_cursor position;
+    uint8_t name[TF_CURSOR_NAME_MAX];
+} cursor;
 
 typedef struct channel {
     struct channel *same_hash;
     uint64_t number;
     uint64_t epoch;
     bool closed;
+    uint64_t first; /* the oldest seq that is kept */
+    int64_t keys_since_ms;
+    uint64_t bytes; /* of what is kept */
+    cursor *cursors;
+    size_t cursor_count;
     uint64_t refused_in; /* the last group in which an append was refused */
     entry ***pages; /* [(seq - 1) / PAGE_ENTRIES][(seq - 1) % PAGE_ENTRIES] */
     size_t count;   /* of messages */
@@ -82,12 +95,12 @@ static void *map_pointer(const tf_map *map, uint64_t key)
 
 static tf_slice entry_client_id(const entry *e)
 {
-    return tf_slice_of(e->bytes + e->id_len, e->client_id_len);
+    return tf_slice_of(e->bytes, e->client_id_len);
 }
 
-static size_t entry_size(size_t id_len, size_t client_id_len, size_t body_len)
+static size_t entry_size(const tf_stored *m)
 {
-    return sizeof(entry) + id_len + client_id_len + body_len;
+    return sizeof(entry) + m->client_id.len + m->meta.len + m->body.len;
 }
 
 static channel *channel_by_name(const tf_memory_store *memory, tf_slice name)
@@ -173,7 +186,7 @@ static tf_refusal create(tf_memory_store *memory, tf_store_op *op)
     if (c == NULL) {
         return TF_REFUSAL_STORE_FULL;
     }
-    *c = (channel){.number = memory->channel_count + 1, .epoch = op->epoch, .name_len = op->name.len};
+    *c = (channel){.number = memory->channel_count + 1, .epoch = op->epoch, .first = 1, .name_len = op->name.len};
     memcpy(c->name, op->name.data, op->name.len);
     uint64_t hash = hash_name(memory, op->name);
     c->same_hash = map_pointer(&memory->names, hash);
@@ -191,16 +204,20 @@ static void fill(entry *e, uint64_t number, const tf_stored *m)
 {
     e->channel = number;
     e->seq = m->seq;
+    e->epoch = m->epoch;
     e->timestamp_ms = m->timestamp_ms;
+    e->expires_ms = m->expires_ms;
     e->instance = m->instance;
     e->origin = m->origin;
-    e->id_len = (uint32_t)m->id.len;
     e->client_id_len = (uint32_t)m->client_id.len;
+    e->meta_len = (uint32_t)m->meta.len;
     e->body_len = (uint32_t)m->body.len;
-    memcpy(e->bytes, m->id.data, m->id.len);
-    memcpy(e->bytes + m->id.len, m->client_id.data, m->client_id.len);
+    memcpy(e->bytes, m->client_id.data, m->client_id.len);
+    if (m->meta.len > 0) {
+        memcpy(e->bytes + m->client_id.len, m->meta.data, m->meta.len);
+    }
     if (m->body.len > 0) {
-        memcpy(e->bytes + m->id.len + m->client_id.len, m->body.data, m->body.len);
+        memcpy(e->bytes + m->client_id.len + m->meta.len, m->body.data, m->body.len);
     }
 }
 
@@ -208,7 +225,7 @@ static tf_refusal append(tf_memory_store *memory, const tf_store_op *op)
 {
     const tf_stored *m = &op->message;
     channel *c = channel_by_number(memory, op->channel);
-    size_t size = entry_size(m->id.len, m->client_id.len, m->body.len);
+    size_t size = entry_size(m);
     if (c->refused_in == memory->groups || memory->bytes + size + ENTRY_COST > memory->config.bytes_max ||
         !grow_entries(memory, c)) {
         c->refused_in = memory->groups;
@@ -230,10 +247,93 @@ static tf_refusal append(tf_memory_store *memory, const tf_store_op *op)
     TF_ASSERT(err == TF_OK); /* there was room */
     c->pages[c->count / PAGE_ENTRIES][c->count % PAGE_ENTRIES] = e;
     c->count++;
+    c->bytes += tf_stored_bytes(m);
     memory->messages++;
     memory->bytes += size + ENTRY_COST;
     memory->full = false;
     return TF_REFUSAL_NONE;
+}
+
+static uint64_t bytes_of(const entry *e)
+{
+    return (uint64_t)e->client_id_len + e->meta_len + e->body_len;
+}
+
+static void trim(channel *c, uint64_t seq)
+{
+    TF_ASSERT(seq <= c->count + 1);
+    for (; c->first < seq; c->first++) {
+        c->bytes -= bytes_of(entry_at(c, (size_t)c->first - 1));
+    }
+}
+
+/* Where the pointer to that cursor is, or would be. */
+static cursor **cursor_place(channel *c, const tf_node_id *owner, tf_slice name)
+{
+    cursor **at = &c->cursors;
+    while (*at != NULL &&
+           !(tf_node_id_eq(&(*at)->position.owner, owner) && tf_slice_eq((*at)->position.name, name))) {
+        at = &(*at)->next;
+    }
+    return at;
+}
+
+static tf_refusal set_cursor(tf_memory_store *memory, const tf_store_op *op)
+{
+    channel *c = channel_by_number(memory, op->channel);
+    cursor **at = cursor_place(c, &op->cursor.owner, op->cursor.name);
+    cursor *found = *at;
+    if (op->cursor.next == 0) {
+        if (found != NULL) {
+            *at = found->next;
+            c->cursor_count--;
+            memory->bytes -= sizeof(*found);
+            tf_free(memory->config.mem, found, sizeof(*found));
+        }
+        return TF_REFUSAL_NONE;
+    }
+    if (found == NULL) {
+        found = c->cursor_count < TF_CURSORS_PER_CHANNEL ? tf_alloc(memory->config.mem, sizeof(*found)) : NULL;
+        if (found == NULL) {
+            return TF_REFUSAL_STORE_FULL;
+        }
+        TF_ASSERT(op->cursor.name.len <= sizeof(found->name));
+        memcpy(found->name, op->cursor.name.data, op->cursor.name.len);
+        found->next = NULL;
+        *at = found;
+        c->cursor_count++;
+        memory->bytes += sizeof(*found);
+    }
+    found->position = op->cursor;
+    found->position.name = tf_slice_of(found->name, op->cursor.name.len);
+    return TF_REFUSAL_NONE;
+}
+
+static tf_refusal change(tf_memory_store *memory, tf_store_op *op)
+{
+    switch (op->kind) {
+    case TF_STORE_CREATE:
+        return create(memory, op);
+    case TF_STORE_APPEND:
+        return append(memory, op);
+    case TF_STORE_CLOSE:
+        channel_by_number(memory, op->channel)->closed = true;
+        return TF_REFUSAL_NONE;
+    case TF_STORE_TRIM:
+        trim(channel_by_number(memory, op->channel), op->seq);
+        return TF_REFUSAL_NONE;
+    case TF_STORE_FORGET: {
+        channel *c = channel_by_number(memory, op->channel);
+        c->keys_since_ms = op->time_ms > c->keys_since_ms ? op->time_ms : c->keys_since_ms;
+        return TF_REFUSAL_NONE;
+    }
+    case TF_STORE_EPOCH:
+        channel_by_number(memory, op->channel)->epoch = op->epoch;
+        return TF_REFUSAL_NONE;
+    case TF_STORE_CURSOR:
+        return set_cursor(memory, op);
+    }
+    TF_UNREACHABLE();
 }
 
 static void memory_submit(void *ctx, tf_store_group *group)
@@ -242,19 +342,7 @@ static void memory_submit(void *ctx, tf_store_group *group)
     TF_ASSERT(!memory->group_done);
     memory->groups++;
     for (size_t i = 0; i < group->count; i++) {
-        tf_store_op *op = &group->ops[i];
-        switch (op->kind) {
-        case TF_STORE_CREATE:
-            op->outcome = create(memory, op);
-            break;
-        case TF_STORE_APPEND:
-            op->outcome = append(memory, op);
-            break;
-        case TF_STORE_CLOSE:
-            channel_by_number(memory, op->channel)->closed = true;
-            op->outcome = TF_REFUSAL_NONE;
-            break;
-        }
+        group->ops[i].outcome = change(memory, &group->ops[i]);
     }
     memory->group_done = true;
 }
@@ -274,9 +362,11 @@ static void describe(const channel *c, tf_store_channel *out)
 {
     *out = (tf_store_channel){.number = c->number,
                               .epoch = c->epoch,
-                              .first = 1,
+                              .first = c->first,
                               .head = c->count,
                               .timestamp_ms = c->count == 0 ? 0 : entry_at(c, c->count - 1)->timestamp_ms,
+                              .keys_since_ms = c->keys_since_ms,
+                              .bytes = c->bytes,
                               .closed = c->closed,
                               .name = tf_slice_of(c->name, c->name_len)};
 }
@@ -291,28 +381,37 @@ static tf_err memory_channel_find(void *ctx, tf_slice name, tf_store_channel *ou
     return TF_OK;
 }
 
-static bool memory_channel_next(void *ctx, size_t *position, tf_store_channel *out)
+static bool memory_channel_next(void *ctx, uint64_t *position, tf_store_channel *out)
 {
     tf_memory_store *memory = ctx;
     if (*position >= memory->channel_count) {
         return false;
     }
-    describe(memory->channels[(*position)++], out);
+    describe(memory->channels[*position], out); /* numbers are dense from 1 */
+    (*position)++;
     return true;
+}
+
+static tf_slice entry_body(const entry *e)
+{
+    return tf_slice_of(e->bytes + e->client_id_len + e->meta_len, e->body_len);
 }
 
 static void stored_of(const entry *e, tf_stored *out)
 {
     *out = (tf_stored){.seq = e->seq,
+                       .epoch = e->epoch,
                        .timestamp_ms = e->timestamp_ms,
-                       .id = tf_slice_of(e->bytes, e->id_len),
+                       .expires_ms = e->expires_ms,
                        .origin = e->origin,
                        .instance = e->instance,
                        .client_id = entry_client_id(e),
-                       .body = tf_slice_of(e->bytes + e->id_len + e->client_id_len, e->body_len)};
+                       .meta = tf_slice_of(e->bytes + e->client_id_len, e->meta_len),
+                       .body = entry_body(e)};
 }
 
-static tf_err memory_find(void *ctx, uint64_t number, const tf_node_id *origin, tf_slice client_id, tf_stored *out)
+static tf_err memory_find(void *ctx, uint64_t number, const tf_node_id *origin, tf_slice client_id,
+                          tf_store_key *out)
 {
     tf_memory_store *memory = ctx;
     uint64_t hash = hash_key(memory, number, origin, client_id);
@@ -321,10 +420,10 @@ static tf_err memory_find(void *ctx, uint64_t number, const tf_node_id *origin, 
                           tf_slice_eq(entry_client_id(e), client_id))) {
         e = e->same_hash;
     }
-    if (e == NULL) {
+    if (e == NULL || e->timestamp_ms < channel_by_number(memory, number)->keys_since_ms) {
         return TF_ERR_CLOSED;
     }
-    stored_of(e, out);
+    *out = (tf_store_key){e->seq, e->epoch, e->timestamp_ms, tf_store_digest(entry_body(e))};
     return TF_OK;
 }
 
@@ -332,6 +431,10 @@ static tf_store_presence memory_read(void *ctx, uint64_t number, uint64_t seq, t
 {
     const channel *c = channel_by_number(ctx, number);
     TF_ASSERT(seq >= 1 && seq <= c->count);
+    if (seq < c->first) {
+        out->seq = c->first;
+        return TF_STORE_GONE;
+    }
     stored_of(entry_at(c, seq - 1), out);
     return TF_STORE_HERE;
 }
@@ -339,7 +442,7 @@ static tf_store_presence memory_read(void *ctx, uint64_t number, uint64_t seq, t
 static uint64_t memory_find_time(void *ctx, uint64_t number, int64_t timestamp_ms)
 {
     const channel *c = channel_by_number(ctx, number);
-    size_t low = 0;
+    size_t low = (size_t)c->first - 1;
     size_t high = c->count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -352,6 +455,55 @@ static uint64_t memory_find_time(void *ctx, uint64_t number, int64_t timestamp_m
     return low + 1;
 }
 
+static uint64_t memory_find_bytes(void *ctx, uint64_t number, uint64_t bytes)
+{
+    const channel *c = channel_by_number(ctx, number);
+    uint64_t sum = 0;
+    uint64_t seq = c->count + 1;
+    while (seq > c->first) {
+        sum += bytes_of(entry_at(c, (size_t)seq - 2));
+        if (sum > bytes) {
+            break;
+        }
+        seq--;
+    }
+    return seq;
+}
+
+static tf_err memory_cursor_find(void *ctx, uint64_t number, const tf_node_id *owner, tf_slice name,
+                                 tf_store_cursor *out)
+{
+    const cursor *found = *cursor_place(channel_by_number(ctx, number), owner, name);
+    if (found == NULL) {
+        return TF_ERR_CLOSED;
+    }
+    *out = found->position;
+    return TF_OK;
+}
+
+static bool memory_cursor_next(void *ctx, uint64_t number, size_t *position, tf_store_cursor *out)
+{
+    const cursor *at = channel_by_number(ctx, number)->cursors;
+    for (size_t i = 0; at != NULL && i < *position; i++) {
+        at = at->next;
+    }
+    if (at == NULL) {
+        return false;
+    }
+    *out = at->position;
+    (*position)++;
+    return true;
+}
+
+/* Memory is not damaged. */
+static bool memory_damage_next(void *ctx, size_t *position, tf_store_damage *out)
+{
+    (void)ctx;
+    (void)position;
+    (void)out;
+    return false;
+}
+
 static void memory_get_stats(void *ctx, tf_store_stats *out)
 {
     const tf_memory_store *memory = ctx;
@@ -359,7 +511,8 @@ static void memory_get_stats(void *ctx, tf_store_stats *out)
                             .messages = memory->messages,
                             .bytes = memory->bytes,
                             .bytes_max = memory->config.bytes_max,
-                            .full = memory->full};
+                            .groups = memory->groups,
+                            .state = memory->full ? TF_STORE_FULL : TF_STORE_WRITABLE};
 }
 
 /* -- life ---------------------------------------------------------------------------------------------------------- */
@@ -392,6 +545,11 @@ static void free_channel(const tf_mem *mem, channel *c)
         tf_free(mem, c->pages[i], PAGE_ENTRIES * sizeof(entry *));
     }
     tf_free(mem, c->pages, c->capacity * sizeof(*c->pages));
+    while (c->cursors != NULL) {
+        cursor *next = c->cursors->next;
+        tf_free(mem, c->cursors, sizeof(*c->cursors));
+        c->cursors = next;
+    }
     tf_free(mem, c, sizeof(*c));
 }
 
@@ -423,6 +581,10 @@ tf_store tf_memory_store_get(tf_memory_store *memory)
         .find = memory_find,
         .read = memory_read,
         .find_time = memory_find_time,
+        .find_bytes = memory_find_bytes,
+        .cursor_find = memory_cursor_find,
+        .cursor_next = memory_cursor_next,
+        .damage_next = memory_damage_next,
         .get_stats = memory_get_stats,
     };
     return (tf_store){&table, memory};

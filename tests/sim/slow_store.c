@@ -49,13 +49,13 @@ static tf_err slow_channel_find(void *ctx, tf_slice name, tf_store_channel *out)
     return s->inner.table->channel_find(s->inner.ctx, name, out);
 }
 
-static bool slow_channel_next(void *ctx, size_t *position, tf_store_channel *out)
+static bool slow_channel_next(void *ctx, uint64_t *position, tf_store_channel *out)
 {
     slow_store *s = ctx;
     return s->inner.table->channel_next(s->inner.ctx, position, out);
 }
 
-static tf_err slow_find(void *ctx, uint64_t channel, const tf_node_id *origin, tf_slice client_id, tf_stored *out)
+static tf_err slow_find(void *ctx, uint64_t channel, const tf_node_id *origin, tf_slice client_id, tf_store_key *out)
 {
     slow_store *s = ctx;
     return s->inner.table->find(s->inner.ctx, channel, origin, client_id, out);
@@ -80,6 +80,30 @@ static uint64_t slow_find_time(void *ctx, uint64_t channel, int64_t timestamp_ms
     return s->inner.table->find_time(s->inner.ctx, channel, timestamp_ms);
 }
 
+static uint64_t slow_find_bytes(void *ctx, uint64_t channel, uint64_t bytes)
+{
+    slow_store *s = ctx;
+    return s->inner.table->find_bytes(s->inner.ctx, channel, bytes);
+}
+
+static tf_err slow_cursor_find(void *ctx, uint64_t channel, const tf_node_id *owner, tf_slice name, tf_store_cursor *out)
+{
+    slow_store *s = ctx;
+    return s->inner.table->cursor_find(s->inner.ctx, channel, owner, name, out);
+}
+
+static bool slow_cursor_next(void *ctx, uint64_t channel, size_t *position, tf_store_cursor *out)
+{
+    slow_store *s = ctx;
+    return s->inner.table->cursor_next(s->inner.ctx, channel, position, out);
+}
+
+static bool slow_damage_next(void *ctx, size_t *position, tf_store_damage *out)
+{
+    slow_store *s = ctx;
+    return s->inner.table->damage_next(s->inner.ctx, position, out);
+}
+
 static void slow_get_stats(void *ctx, tf_store_stats *out)
 {
     slow_store *s = ctx;
@@ -102,8 +126,20 @@ void slow_free(slow_store *s)
 
 tf_store slow_get(slow_store *s)
 {
-    static const tf_store_table table = {slow_submit, slow_poll, slow_channel_find, slow_channel_next,
-                                         slow_find,   slow_read, slow_find_time,    slow_get_stats};
+    static const tf_store_table table = {
+        .submit = slow_submit,
+        .poll = slow_poll,
+        .channel_find = slow_channel_find,
+        .channel_next = slow_channel_next,
+        .find = slow_find,
+        .read = slow_read,
+        .find_time = slow_find_time,
+        .find_bytes = slow_find_bytes,
+        .cursor_find = slow_cursor_find,
+        .cursor_next = slow_cursor_next,
+        .damage_next = slow_damage_next,
+        .get_stats = slow_get_stats,
+    };
     return (tf_store){&table, s};
 }
 

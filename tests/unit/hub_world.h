@@ -517,6 +517,12 @@ static inline tf_stored store_read(world_node *node, const char *name, uint64_t 
     return stored;
 }
 
+static inline bool store_is_id_of(const tf_stored *stored, tf_slice id)
+{
+    uint8_t bytes[TF_ACTIVITY_ID_MAX];
+    return tf_slice_eq(tf_slice_of(bytes, tf_stored_id(stored->epoch, stored->seq, bytes)), id);
+}
+
 /* True if the bodies of the channel are c-<from> ... c-<to>, in order, and nothing else. */
 static inline bool store_holds(world_node *node, const char *name, unsigned from, unsigned to)
 {

@@ -86,13 +86,13 @@ static inline tf_err stub_channel_find(void *ctx, tf_slice name, tf_store_channe
     return err;
 }
 
-static inline bool stub_channel_next(void *ctx, size_t *position, tf_store_channel *out)
+static inline bool stub_channel_next(void *ctx, uint64_t *position, tf_store_channel *out)
 {
     stub_store *stub = ctx;
     return stub->inner.table->channel_next(stub->inner.ctx, position, out);
 }
 
-static inline tf_err stub_find(void *ctx, uint64_t channel, const tf_node_id *origin, tf_slice client_id, tf_stored *out)
+static inline tf_err stub_find(void *ctx, uint64_t channel, const tf_node_id *origin, tf_slice client_id, tf_store_key *out)
 {
     stub_store *stub = ctx;
     return stub->find_fails ? TF_ERR_IO : stub->inner.table->find(stub->inner.ctx, channel, origin, client_id, out);
@@ -121,6 +121,30 @@ static inline uint64_t stub_find_time(void *ctx, uint64_t channel, int64_t times
     return stub->inner.table->find_time(stub->inner.ctx, channel, timestamp_ms);
 }
 
+static inline uint64_t stub_find_bytes(void *ctx, uint64_t channel, uint64_t bytes)
+{
+    stub_store *s = ctx;
+    return s->inner.table->find_bytes(s->inner.ctx, channel, bytes);
+}
+
+static inline tf_err stub_cursor_find(void *ctx, uint64_t channel, const tf_node_id *owner, tf_slice name, tf_store_cursor *out)
+{
+    stub_store *s = ctx;
+    return s->inner.table->cursor_find(s->inner.ctx, channel, owner, name, out);
+}
+
+static inline bool stub_cursor_next(void *ctx, uint64_t channel, size_t *position, tf_store_cursor *out)
+{
+    stub_store *s = ctx;
+    return s->inner.table->cursor_next(s->inner.ctx, channel, position, out);
+}
+
+static inline bool stub_damage_next(void *ctx, size_t *position, tf_store_damage *out)
+{
+    stub_store *s = ctx;
+    return s->inner.table->damage_next(s->inner.ctx, position, out);
+}
+
 static inline void stub_get_stats(void *ctx, tf_store_stats *out)
 {
     stub_store *stub = ctx;
@@ -129,8 +153,20 @@ static inline void stub_get_stats(void *ctx, tf_store_stats *out)
 
 static inline tf_store stub_get(stub_store *stub)
 {
-    static const tf_store_table table = {stub_submit, stub_poll, stub_channel_find, stub_channel_next,
-                                         stub_find,   stub_read, stub_find_time,    stub_get_stats};
+    static const tf_store_table table = {
+        .submit = stub_submit,
+        .poll = stub_poll,
+        .channel_find = stub_channel_find,
+        .channel_next = stub_channel_next,
+        .find = stub_find,
+        .read = stub_read,
+        .find_time = stub_find_time,
+        .find_bytes = stub_find_bytes,
+        .cursor_find = stub_cursor_find,
+        .cursor_next = stub_cursor_next,
+        .damage_next = stub_damage_next,
+        .get_stats = stub_get_stats,
+    };
     return (tf_store){&table, stub};
 }
 

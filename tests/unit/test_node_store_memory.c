@@ -57,7 +57,7 @@ static tf_store_op append_op(uint64_t channel, uint64_t seq, uint8_t origin, con
                          .channel = channel,
                          .message = {.seq = seq,
                                      .timestamp_ms = (int64_t)seq * 10,
-                                     .id = tf_slice_str("id"),
+                                     .epoch = 77,
                                      .origin = node_of(origin),
                                      .client_id = tf_slice_str(client_id),
                                      .body = body}};
@@ -75,6 +75,7 @@ START_TEST(memory_message_is_read_and_found_by_its_key)
 {
     fixture f;
     tf_stored stored;
+    tf_store_key key;
     tf_store_channel found;
     begin(&f, 0, 0);
     uint64_t channel = make_channel(&f, "room");
@@ -82,11 +83,13 @@ START_TEST(memory_message_is_read_and_found_by_its_key)
     op.message.instance = 9;
     submit(&f, &op, 1);
     tf_node_id origin = node_of(1);
-    ck_assert_int_eq(f.store.table->find(f.store.ctx, channel, &origin, tf_slice_str("a"), &stored), TF_OK);
-    ck_assert(tf_slice_eq(stored.body, tf_slice_str("hello")));
+    ck_assert_int_eq(f.store.table->find(f.store.ctx, channel, &origin, tf_slice_str("a"), &key), TF_OK);
+    ck_assert(key.seq == 1 && key.epoch == 77 && key.timestamp_ms == 10);
+    ck_assert_uint_eq(key.digest, tf_store_digest(tf_slice_str("hello")));
     ck_assert_int_eq(f.store.table->read(f.store.ctx, channel, 1, &stored), TF_STORE_HERE);
     ck_assert(stored.seq == 1 && stored.timestamp_ms == 10 && stored.instance == 9);
-    ck_assert(tf_slice_eq(stored.id, tf_slice_str("id")) && tf_slice_eq(stored.client_id, tf_slice_str("a")));
+    ck_assert(tf_slice_eq(stored.body, tf_slice_str("hello")) && stored.epoch == 77);
+    ck_assert(tf_slice_eq(stored.client_id, tf_slice_str("a")));
     ck_assert(tf_node_id_eq(&stored.origin, &origin));
     ck_assert_int_eq(f.store.table->channel_find(f.store.ctx, tf_slice_str("room"), &found), TF_OK);
     ck_assert(found.number == channel && found.epoch == 77 && found.first == 1 && found.head == 1 && !found.closed);
@@ -99,7 +102,7 @@ END_TEST
 START_TEST(memory_key_of_another_channel_origin_or_id_is_not_found)
 {
     fixture f;
-    tf_stored stored;
+    tf_store_key key;
     begin(&f, 0, 0);
     uint64_t one = make_channel(&f, "one");
     uint64_t two = make_channel(&f, "two");
@@ -117,7 +120,7 @@ START_TEST(memory_key_of_another_channel_origin_or_id_is_not_found)
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         ck_assert_int_eq(f.store.table->find(f.store.ctx, rows[i].channel, rows[i].origin,
-                                             tf_slice_str(rows[i].client_id), &stored),
+                                             tf_slice_str(rows[i].client_id), &key),
                          rows[i].err);
     }
     end(&f);
@@ -129,6 +132,7 @@ START_TEST(memory_full_store_refuses_and_drops_nothing)
     fixture f;
     tf_store_stats stats;
     tf_stored stored;
+    tf_store_key key;
     begin(&f, 3000, 0);
     uint64_t channel = make_channel(&f, "room");
     uint64_t seq = 0;
@@ -139,10 +143,10 @@ START_TEST(memory_full_store_refuses_and_drops_nothing)
     } while (append(&f, channel, seq, id, 300) == TF_REFUSAL_NONE);
     ck_assert_uint_gt(seq, 2);
     f.store.table->get_stats(f.store.ctx, &stats);
-    ck_assert(stats.full && stats.messages == seq - 1 && stats.bytes <= 3000 && stats.bytes_max == 3000);
+    ck_assert(stats.state == TF_STORE_FULL && stats.messages == seq - 1 && stats.bytes <= 3000 && stats.bytes_max == 3000);
     ck_assert_int_eq(f.store.table->read(f.store.ctx, channel, 1, &stored), TF_STORE_HERE);
     tf_node_id origin = node_of(1);
-    ck_assert_int_eq(f.store.table->find(f.store.ctx, channel, &origin, tf_slice_str(id), &stored), TF_ERR_CLOSED);
+    ck_assert_int_eq(f.store.table->find(f.store.ctx, channel, &origin, tf_slice_str(id), &key), TF_ERR_CLOSED);
     ck_assert_int_eq(append(&f, channel, seq, "small", 0), TF_REFUSAL_NONE); /* what fits is taken */
     end(&f);
 }
