@@ -1,46 +1,24 @@
 /* pub: sends messages and waits until each is acked. */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <event2/event.h>
 #include <openssl/sha.h>
 
-#include "node/cli/cli.h"
+#include "node/cli/pub_input.h"
 #include "node/edge_mem.h"
 #include "proto/limits.h"
 
-#define PUB_READ ((size_t)64 << 10)
 #define PUB_COMPLAINTS_MAX 10u
 
-typedef enum pub_source { PUB_ONE, PUB_LINES, PUB_MADE } pub_source;
 typedef enum pub_ids { PUB_IDS_MADE, PUB_IDS_GIVEN, PUB_IDS_LINE, PUB_IDS_SHA256 } pub_ids;
 
 typedef struct pub {
     tf_cli cli;
-    pub_source source;
+    tf_pub_input input;
     pub_ids ids;
-    const char *message;
     const char *id;
-    const char *path;
-    uint8_t delimiter;
-    uint64_t count;
-    uint64_t size;
-    double rate; /* messages per second, 0: as fast as they are taken */
-    int fd;
-    bool always_ready; /* a file: no readiness to wait for */
-    bool ready;
-    bool eof;
-    struct event *readable;
-    uint8_t *buf;
-    size_t cap;
-    size_t at;
-    size_t len;
-    bool full; /* the window and the queue behind it */
+    double rate;    /* messages per second, 0: as fast as they are taken */
+    bool full;      /* the window and the queue behind it */
     bool connected; /* so that no input at all, too, is only well when the relay was there */
-    uint64_t taken;
     uint64_t answered;
     uint64_t refused;
     tf_time started;
@@ -106,11 +84,11 @@ static bool in_flight_value(pub *p, const tf_options *o)
 static bool number_option(pub *p, const tf_options *o, const char *name)
 {
     if (strcmp(name, "count") == 0) {
-        p->source = PUB_MADE;
-        return tf_value_count(o, "--count", 1, UINT64_MAX, &p->count);
+        p->input.source = TF_PUB_MADE;
+        return tf_value_count(o, "--count", 1, UINT64_MAX, &p->input.count);
     }
     if (strcmp(name, "size") == 0) {
-        return tf_value_size(o, "--size", TF_BODY_MAX, &p->size);
+        return tf_value_size(o, "--size", TF_BODY_MAX, &p->input.size);
     }
     if (strcmp(name, "rate") == 0) {
         return rate_value(p, o);
@@ -128,9 +106,9 @@ static bool one_option(pub *p, const tf_options *o, const tf_option *option)
         return ok;
     }
     if (strcmp(option->name, "file") == 0) {
-        p->path = o->value;
+        p->input.path = o->value;
     } else if (strcmp(option->name, "null") == 0) {
-        p->delimiter = '\0';
+        p->input.delimiter = '\0';
     } else if (strcmp(option->name, "id") == 0) {
         p->id = o->value;
         p->ids = PUB_IDS_GIVEN;
@@ -149,176 +127,22 @@ static int check(pub *p, const tf_options *o)
                                "twofold pub twofold://NODEID@HOST:PORT CHANNEL [MESSAGE]");
     }
     if (o->operand_count == 3) {
-        if (p->source == PUB_MADE || p->path != NULL) {
+        if (p->input.source == TF_PUB_MADE || p->input.path != NULL) {
             return tf_usage("pub", "a message, -f and --count exclude each other");
         }
-        p->source = PUB_ONE;
-        p->message = o->operands[2];
+        p->input.source = TF_PUB_ONE;
+        p->input.message = o->operands[2];
     }
-    if (p->source == PUB_MADE && p->path != NULL) {
+    if (p->input.source == TF_PUB_MADE && p->input.path != NULL) {
         return tf_usage("pub", "-f and --count exclude each other");
     }
-    if (p->size != 0 && p->source != PUB_MADE) {
+    if (p->input.size != 0 && p->input.source != TF_PUB_MADE) {
         return tf_usage("pub", "--size goes with --count");
     }
-    if (p->ids == PUB_IDS_GIVEN && p->source == PUB_MADE && p->count != 1) {
-        return tf_usage("pub", "--id names one message, --count makes %llu", (unsigned long long)p->count);
+    if (p->ids == PUB_IDS_GIVEN && p->input.source == TF_PUB_MADE && p->input.count != 1) {
+        return tf_usage("pub", "--id names one message, --count makes %llu", (unsigned long long)p->input.count);
     }
     return TF_EXIT_OK;
-}
-
-/* -- input --------------------------------------------------------------------------------------------------------- */
-
-static void on_readable(evutil_socket_t fd, short what, void *ctx)
-{
-    (void)fd;
-    (void)what;
-    pub *p = ctx;
-    p->ready = true;
-}
-
-static int open_input(pub *p)
-{
-    struct stat st;
-    if (p->source != PUB_LINES) {
-        return TF_EXIT_OK;
-    }
-    p->fd = p->path == NULL ? STDIN_FILENO : open(p->path, O_RDONLY | O_CLOEXEC);
-    if (p->fd < 0 || fstat(p->fd, &st) != 0 || S_ISDIR(st.st_mode)) {
-        return tf_usage("pub", "%s cannot be read: %s", p->path == NULL ? "stdin" : p->path,
-                        p->fd >= 0 && S_ISDIR(st.st_mode) ? "it is a directory" : strerror(errno));
-    }
-    p->always_ready = S_ISREG(st.st_mode) || p->fd < 0;
-    p->cap = PUB_READ + TF_BODY_MAX + 1;
-    p->buf = malloc(p->cap);
-    if (p->buf == NULL) {
-        tf_complain("pub", "out of memory");
-        return TF_EXIT_INTERNAL;
-    }
-    return TF_EXIT_OK;
-}
-
-static bool watch_input(pub *p)
-{
-    if (p->source != PUB_LINES || p->always_ready) {
-        return true;
-    }
-    p->readable = event_new(tf_node_loop(p->cli.node), p->fd, EV_READ, on_readable, p);
-    if (p->readable == NULL) {
-        return false;
-    }
-    if (event_add(p->readable, NULL) != 0) { /* a descriptor that cannot be waited for, such as /dev/null */
-        event_free(p->readable);
-        p->readable = NULL;
-        p->always_ready = true;
-    }
-    return true;
-}
-
-/* Reads once. False: nothing more now. */
-static bool fill(pub *p)
-{
-    if (p->eof || !(p->always_ready || p->ready)) {
-        return false;
-    }
-    if (p->at > 0) {
-        memmove(p->buf, p->buf + p->at, p->len - p->at);
-        p->len -= p->at;
-        p->at = 0;
-    }
-    size_t room = p->cap - p->len;
-    ssize_t got = read(p->fd, p->buf + p->len, room < PUB_READ ? room : PUB_READ);
-    if (got < 0 && (errno == EINTR || errno == EAGAIN)) {
-        p->ready = false;
-    } else if (got < 0) {
-        tf_complain("pub", "%s cannot be read: %s", p->path == NULL ? "stdin" : p->path, strerror(errno));
-        p->code = TF_EXIT_USAGE;
-    }
-    p->eof = got == 0;
-    p->len += got > 0 ? (size_t)got : 0;
-    p->ready = false;
-    if (!p->eof && p->readable != NULL) {
-        (void)event_add(p->readable, NULL);
-    }
-    return got >= 0;
-}
-
-/* The next line in the buffer; *used: what it takes with its end. */
-static bool next_line(pub *p, tf_slice *line, size_t *used)
-{
-    for (;;) {
-        size_t have = p->len - p->at;
-        const uint8_t *start = p->buf + p->at;
-        const uint8_t *end = have == 0 ? NULL : memchr(start, p->delimiter, have);
-        if (end != NULL) {
-            *line = tf_slice_of(start, (size_t)(end - start));
-            *used = line->len + 1;
-            return true;
-        }
-        if (p->eof && have > 0) {
-            *line = tf_slice_of(start, have);
-            *used = have;
-            return true;
-        }
-        if (have > TF_BODY_MAX) {
-            tf_complain("pub", "message %llu is longer than %u bytes", (unsigned long long)p->taken + 1, TF_BODY_MAX);
-            p->code = TF_EXIT_REFUSED;
-            return false;
-        }
-        if (!fill(p) || p->code >= 0) {
-            return false;
-        }
-    }
-}
-
-static bool made_message(pub *p, tf_slice *body)
-{
-    size_t need = p->size < 24 ? 24 : (size_t)p->size;
-    if (p->buf == NULL) {
-        p->cap = need;
-        p->buf = malloc(need);
-        if (p->buf == NULL) {
-            tf_complain("pub", "out of memory");
-            p->code = TF_EXIT_INTERNAL;
-            return false;
-        }
-    }
-    int len = snprintf((char *)p->buf, p->cap, "%llu", (unsigned long long)p->taken + 1);
-    size_t used = (size_t)len;
-    if (used < p->size) {
-        memset(p->buf + used, '.', (size_t)p->size - used);
-        used = (size_t)p->size;
-    }
-    *body = tf_slice_of(p->buf, used);
-    return true;
-}
-
-static bool next_message(pub *p, tf_slice *body, size_t *used)
-{
-    *used = 0;
-    switch (p->source) {
-    case PUB_ONE:
-        *body = tf_slice_str(p->message);
-        return p->taken == 0;
-    case PUB_MADE:
-        return p->taken < p->count && made_message(p, body);
-    case PUB_LINES:
-        return next_line(p, body, used);
-    }
-    TF_UNREACHABLE();
-}
-
-static bool exhausted(const pub *p)
-{
-    switch (p->source) {
-    case PUB_ONE:
-        return p->taken == 1;
-    case PUB_MADE:
-        return p->taken == p->count;
-    case PUB_LINES:
-        return p->eof && p->at == p->len;
-    }
-    TF_UNREACHABLE();
 }
 
 /* -- sending ------------------------------------------------------------------------------------------------------- */
@@ -349,25 +173,19 @@ static void bad_id(pub *p, tf_slice id)
                        (int)(id.len < 200 ? id.len : 200), (const char *)id.data, TF_CLIENT_ID_MAX);
 }
 
-/* False: no more can be sent now. */
-static bool send_one(pub *p)
+/* False: it was not taken. */
+static bool send_one(pub *p, tf_slice body)
 {
     char hash[2 * SHA256_DIGEST_LENGTH + 1];
-    tf_slice body;
-    size_t used = 0;
-    if (!next_message(p, &body, &used)) {
-        return false;
-    }
-    if (p->ids == PUB_IDS_GIVEN && p->taken > 0) {
+    if (p->ids == PUB_IDS_GIVEN && p->input.taken > 0) {
         p->code = tf_usage("pub", "--id names one message, and there is more than one; --id-from names many");
         return false;
     }
-    tf_remote_send_args send = {.client_id = client_id(p, body, hash), .body = body, .cookie = p->taken + 1};
+    tf_remote_send_args send = {.client_id = client_id(p, body, hash), .body = body, .cookie = p->input.taken + 1};
     bool empty_id = p->ids != PUB_IDS_MADE && send.client_id.len == 0;
     tf_err err = empty_id ? TF_ERR_USAGE : tf_remote_send(p->cli.channel, &send);
     if (err == TF_OK) {
-        p->taken++;
-        p->at += used;
+        tf_pub_input_take(&p->input);
         return true;
     }
     if (err == TF_ERR_AGAIN) {
@@ -375,7 +193,7 @@ static bool send_one(pub *p)
     } else if (err == TF_ERR_USAGE) {
         bad_id(p, send.client_id);
     } else if (err == TF_ERR_LIMIT_BYTES) {
-        tf_complain("pub", "message %llu is longer than %u bytes", (unsigned long long)p->taken + 1, TF_BODY_MAX);
+        tf_complain("pub", "message %llu is longer than %u bytes", (unsigned long long)p->input.taken + 1, TF_BODY_MAX);
         p->code = TF_EXIT_REFUSED;
     } else if (err != TF_ERR_CLOSED) { /* closed: the channel was refused, its event comes */
         tf_complain("pub", "%s", tf_err_text(err));
@@ -390,16 +208,26 @@ static tf_time due(const pub *p)
     if (p->rate <= 0) {
         return 0;
     }
-    return p->connected ? p->started + (tf_time)((double)p->taken * (double)TF_SECOND / p->rate) : TF_NEVER;
+    return p->connected ? p->started + (tf_time)((double)p->input.taken * (double)TF_SECOND / p->rate) : TF_NEVER;
 }
 
-static void feed(pub *p)
+/* Takes what one read brings. Returns how long there is nothing more to do unless something happens. */
+static tf_time feed(pub *p)
 {
-    while (p->code < 0 && !p->full && !exhausted(p) && due(p) <= tf_edge_now()) {
-        if (!send_one(p)) {
-            return;
+    tf_slice body;
+    bool reads = true;
+    while (p->code < 0 && !p->full && tf_pub_input_next(&p->input, &reads, &body)) {
+        tf_time now = tf_edge_now();
+        tf_time when = due(p);
+        if (when > now) {
+            return when == TF_NEVER ? TF_NEVER : when - now;
+        }
+        if (!send_one(p, body)) {
+            break;
         }
     }
+    p->code = p->input.code >= 0 ? p->input.code : p->code;
+    return !p->full && tf_pub_input_is_ready(&p->input) ? 0 : TF_NEVER;
 }
 
 static void refused(pub *p, const tf_node_event *event)
@@ -440,17 +268,9 @@ static void handle(pub *p, const tf_node_event *event)
     }
 }
 
-static tf_time wait_time(const pub *p)
+static bool is_all_answered(const pub *p)
 {
-    if (p->rate <= 0 || p->full || exhausted(p)) {
-        return p->always_ready && !p->full && !exhausted(p) && p->source == PUB_LINES ? 0 : TF_NEVER;
-    }
-    tf_time now = tf_edge_now();
-    tf_time next = due(p);
-    if (next == TF_NEVER) {
-        return TF_NEVER;
-    }
-    return next > now ? next - now : 0;
+    return tf_pub_input_is_over(&p->input) && p->answered == p->input.taken;
 }
 
 static bool flush(pub *p)
@@ -459,7 +279,7 @@ static bool flush(pub *p)
     if (tf_out_flush("pub", &broken_pipe)) {
         return true;
     }
-    p->code = broken_pipe && p->answered == p->taken && exhausted(p) ? TF_EXIT_OK : TF_EXIT_NEGATIVE;
+    p->code = broken_pipe && is_all_answered(p) ? TF_EXIT_OK : TF_EXIT_NEGATIVE;
     return false;
 }
 
@@ -467,15 +287,15 @@ static int run(pub *p)
 {
     tf_node_event event;
     while (p->code < 0) {
-        feed(p);
-        if (p->code < 0 && p->connected && exhausted(p) && p->answered == p->taken) {
+        tf_time wait = feed(p);
+        if (p->code < 0 && p->connected && is_all_answered(p)) {
             p->code = p->refused > 0 ? TF_EXIT_REFUSED : TF_EXIT_OK;
         } else if (p->code < 0 && p->cli.interrupted) {
             tf_complain("pub", "interrupted: %llu sends were not acked",
-                        (unsigned long long)p->taken - p->answered);
+                        (unsigned long long)(p->input.taken - p->answered));
             p->code = TF_EXIT_INTERRUPTED;
         } else if (p->code < 0) {
-            tf_node_run(p->cli.node, wait_time(p));
+            tf_node_run(p->cli.node, wait);
         }
         while (p->code < 0 && tf_node_next_event(p->cli.node, &event)) {
             handle(p, &event);
@@ -494,12 +314,12 @@ static int start(pub *p, const tf_options *o)
 {
     int code = check(p, o);
     if (code == TF_EXIT_OK) {
-        code = open_input(p);
+        code = tf_pub_input_open(&p->input);
     }
     if (code == TF_EXIT_OK) {
         code = tf_cli_start(&p->cli, o->operands[0], o->operands[1]);
     }
-    if (code == TF_EXIT_OK && !watch_input(p)) {
+    if (code == TF_EXIT_OK && !tf_pub_input_watch(&p->input, p->cli.node)) {
         tf_complain("pub", "out of memory");
         code = TF_EXIT_INTERNAL;
     }
@@ -509,7 +329,9 @@ static int start(pub *p, const tf_options *o)
 int tf_cmd_pub(int argc, char **argv)
 {
     tf_options o;
-    pub p = {.cli = {.command = "pub"}, .source = PUB_LINES, .delimiter = '\n', .fd = -1, .code = -1};
+    pub p = {.cli = {.command = "pub"},
+             .input = {.source = TF_PUB_LINES, .delimiter = '\n', .fd = -1, .code = -1},
+             .code = -1};
     int index = 0;
     tf_options_init(&o, "pub", options, argc, argv);
     while ((index = tf_options_next(&o)) >= 0) {
@@ -524,13 +346,7 @@ int tf_cmd_pub(int argc, char **argv)
     if (code == TF_EXIT_OK) {
         code = run(&p);
     }
-    if (p.readable != NULL) {
-        event_free(p.readable);
-    }
+    tf_pub_input_close(&p.input);
     tf_cli_end(&p.cli);
-    if (p.fd > STDERR_FILENO) {
-        (void)close(p.fd);
-    }
-    free(p.buf);
     return code;
 }
