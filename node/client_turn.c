@@ -29,7 +29,7 @@ static tf_err request_open(tf_client_channel *channel)
     tf_writer w;
     tf_client *client = channel->client;
     tf_wr_init(&w, bytes, sizeof(bytes));
-    tf_args_open_write(&w, &(tf_args_open){tf_slice_of(channel->name, channel->name_len)});
+    tf_args_open_write(&w, &(tf_args_open){.channel = tf_slice_of(channel->name, channel->name_len)});
     TF_ASSERT(tf_wr_ok(&w));
     tf_delivery delivery = {.target = tf_session_peer_root(client->conn->session),
                             .method = tf_slice_str("open"),

@@ -20,7 +20,9 @@ void tf_hub_activity(const tf_channel *channel, const tf_stored *stored, uint8_t
                          .sender = stored->origin,
                          .client_id = stored->client_id,
                          .timestamp_ms = (uint64_t)stored->timestamp_ms,
-                         .body = stored->body};
+                         .body = stored->body,
+                         .meta = stored->meta,
+                         .expires_ms = (uint64_t)stored->expires_ms};
 }
 
 /* The arguments, in the hub's scratch: encoded once for all subscribers. */

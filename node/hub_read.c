@@ -2,6 +2,8 @@
 #include "node/hub_internal.h"
 
 #define HEAD_MAX 96u /* of the answer, before its items */
+#define GAPS_MAX 8u  /* in one answer */
+#define GAP_BYTES 48u /* of one, and of what is before the first */
 
 static void end_request(tf_conn *conn, tf_read_request *request)
 {
@@ -19,23 +21,30 @@ void tf_hub_reads_clear(tf_conn *conn)
     }
 }
 
-/* Items of an answer in the making. */
+/* An answer in the making. */
 typedef struct items {
     tf_writer w;
     size_t count;
     size_t bytes_max; /* that the peer takes in one message */
+    uint64_t next;    /* all that was asked for below it is in items or gaps */
+    tf_hole gaps[GAPS_MAX];
+    size_t gap_count;
     tf_refusal refusal; /* why there is not even one */
     bool later;
 } items;
+
+static size_t used(const items *found)
+{
+    return tf_wr_len(&found->w) + (found->gap_count == 0 ? 0 : (found->gap_count + 1) * GAP_BYTES);
+}
 
 /* Adds one message; false when the answer ends before it. */
 static bool add(const tf_channel *channel, const tf_stored *stored, items *out)
 {
     uint8_t id[TF_ACTIVITY_ID_MAX];
     tf_activity activity;
-    size_t size = stored->body.len + TF_ACTIVITY_OVERHEAD;
-    if (tf_wr_len(&out->w) + size > (out->count == 0 ? out->bytes_max : TF_HUB_READ_BYTES) ||
-        tf_wr_len(&out->w) + size > out->bytes_max) {
+    size_t size = used(out) + stored->body.len + stored->meta.len + TF_ACTIVITY_OVERHEAD;
+    if (size > out->bytes_max || (out->count > 0 && size > TF_HUB_READ_BYTES)) {
         out->refusal = TF_REFUSAL_MESSAGE_TOO_LARGE;
         return false;
     }
@@ -43,50 +52,70 @@ static bool add(const tf_channel *channel, const tf_stored *stored, items *out)
     tf_activity_write(&out->w, &activity);
     TF_ASSERT(tf_wr_ok(&out->w));
     out->count++;
+    out->next = stored->seq + 1;
+    return true;
+}
+
+/* Notes that there is nothing up to next; false when the answer ends before it. */
+static bool skip(items *out, uint64_t next, uint64_t last, tf_slice reason)
+{
+    if (out->gap_count == GAPS_MAX || used(out) + 2 * GAP_BYTES > out->bytes_max) {
+        return false;
+    }
+    uint64_t end = next - 1 < last ? next - 1 : last;
+    out->gaps[out->gap_count++] = (tf_hole){out->next, end, reason};
+    out->next = end + 1;
     return true;
 }
 
 static void collect(const tf_hub *hub, const tf_read_request *request, items *out)
 {
     const tf_channel *channel = request->channel;
-    uint64_t seq = request->range.from;
     uint64_t last = request->range.to < channel->head ? request->range.to : channel->head;
     tf_stored stored;
-    while (seq <= last) {
-        switch (hub->store.table->read(hub->store.ctx, channel->number, seq, &stored)) {
+    bool goes_on = true;
+    out->next = request->range.from;
+    while (goes_on && out->next <= last) {
+        switch (hub->store.table->read(hub->store.ctx, channel->number, out->next, &stored)) {
         case TF_STORE_LATER:
             out->later = true;
             return;
         case TF_STORE_GONE:
-            seq = stored.seq;
+            goes_on = skip(out, stored.seq, last, tf_slice_str("trimmed"));
             break;
         case TF_STORE_DAMAGED:
-            out->refusal = TF_REFUSAL_INTERNAL;
-            return;
+            goes_on = skip(out, stored.seq, last, tf_slice_str("damaged"));
+            break;
         case TF_STORE_HERE:
-            if (!add(channel, &stored, out)) {
-                return;
-            }
-            seq++;
+            goes_on = add(channel, &stored, out);
             break;
         }
     }
 }
 
-/* Puts the head of the answer right before its items. */
-static tf_slice compose(tf_hub *hub, const tf_read_request *request, const items *found)
+/* Puts the head of the answer right before its items, and the gaps behind them. */
+static tf_slice compose(tf_hub *hub, const tf_read_request *request, items *found)
 {
     uint8_t head[HEAD_MAX];
     tf_writer w;
     tf_store_channel stored = {.first = 1};
     tf_err err = hub->store.table->channel_find(hub->store.ctx, tf_channel_name(request->channel), &stored);
-    tf_result_subscribe state = {
-        .epoch = request->channel->epoch, .head = request->channel->head, .first = err == TF_OK ? stored.first : 1};
+    tf_result_read state = {.epoch = request->channel->epoch,
+                            .head = request->channel->head,
+                            .first = err == TF_OK ? stored.first : 1,
+                            .next = found->next};
     tf_wr_init(&w, head, sizeof(head));
-    tf_result_read_write_head(&w, &state, found->count);
+    tf_result_read_write_head(&w, &state, found->count, found->gap_count);
     TF_ASSERT(tf_wr_ok(&w));
     size_t len = tf_wr_len(&w);
     memcpy(hub->scratch + HEAD_MAX - len, head, len);
+    if (found->gap_count > 0) {
+        tf_result_read_write_gaps(&found->w, found->gap_count);
+    }
+    for (size_t i = 0; i < found->gap_count; i++) {
+        tf_hole_write(&found->w, &found->gaps[i]);
+    }
+    TF_ASSERT(tf_wr_ok(&found->w));
     return tf_slice_of(hub->scratch + HEAD_MAX - len, len + tf_wr_len(&found->w));
 }
 
@@ -101,7 +130,7 @@ static tf_err answer(tf_hub *hub, tf_conn *conn, const tf_read_request *request)
     if (found.later) {
         return TF_ERR_AGAIN;
     }
-    if (found.count == 0 && found.refusal != TF_REFUSAL_NONE) {
+    if (found.count == 0 && found.gap_count == 0 && found.refusal != TF_REFUSAL_NONE) {
         return tf_hub_refuse(conn, request->promise, (tf_slice){NULL, 0}, found.refusal);
     }
     return tf_hub_answer(conn, request->promise, compose(hub, request, &found), NULL, 0);

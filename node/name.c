@@ -8,14 +8,24 @@ static bool is_id_byte(uint8_t c)
     return (id_bytes[c >> 6] >> (c & 63u) & 1u) != 0;
 }
 
-bool tf_client_id_is_valid(tf_slice id)
+static bool is_id(tf_slice id, size_t len_max)
 {
     for (size_t i = 0; i < id.len; i++) {
         if (!is_id_byte(id.data[i])) {
             return false;
         }
     }
-    return id.len >= 1 && id.len <= TF_CLIENT_ID_MAX;
+    return id.len >= 1 && id.len <= len_max;
+}
+
+bool tf_client_id_is_valid(tf_slice id)
+{
+    return is_id(id, TF_CLIENT_ID_MAX);
+}
+
+bool tf_cursor_name_is_valid(tf_slice name)
+{
+    return is_id(name, TF_CURSOR_NAME_MAX);
 }
 
 bool tf_channel_name_is_valid(tf_slice name)

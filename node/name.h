@@ -1,4 +1,4 @@
-/* The alphabets of names that travel: client ids (S2) and channel names. Pure. Any thread. */
+/* The alphabets of names that travel: client ids (S2), names of cursors and channels. Pure. Any thread. */
 #ifndef TF_NODE_NAME_H
 #define TF_NODE_NAME_H
 
@@ -7,7 +7,9 @@
 
 /* 1 to TF_CLIENT_ID_MAX bytes of A-Z a-z 0-9 . _ : ~ - */
 bool tf_client_id_is_valid(tf_slice id);
-/* 1 to TF_CHANNEL_NAME_MAX bytes of the same and / */
+/* Of a durable subscription (S10): 1 to TF_CURSOR_NAME_MAX bytes of the same */
+bool tf_cursor_name_is_valid(tf_slice name);
+/* 1 to TF_CHANNEL_NAME_MAX bytes of the same and of / */
 bool tf_channel_name_is_valid(tf_slice name);
 
 /* Lower-case hex of value, 16 digits, no terminator. */

@@ -452,7 +452,7 @@ static inline void raw_open(raw_peer *raw, const char *name)
     uint8_t bytes[256];
     tf_writer w;
     tf_wr_init(&w, bytes, sizeof(bytes));
-    tf_args_open_write(&w, &(tf_args_open){tf_slice_str(name)});
+    tf_args_open_write(&w, &(tf_args_open){.channel = tf_slice_str(name)});
     tf_local promise = raw_call(raw, tf_session_peer_root(raw->end->conn->session), "open",
                                 tf_slice_of(bytes, tf_wr_len(&w)), TF_LOCAL_NONE);
     raw_settle(raw);

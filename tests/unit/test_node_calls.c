@@ -17,6 +17,20 @@ typedef union any {
     tf_result_refusal refusal;
     tf_activity activity;
     tf_gap gap;
+    tf_ended ended;
+    tf_args_channels channels;
+    tf_args_confirm confirm;
+    tf_args_trim trim;
+    tf_args_gaps gaps;
+    tf_args_forget_cursor forget_cursor;
+    tf_result_channels result_channels;
+    tf_result_info info;
+    tf_result_trim result_trim;
+    tf_result_gaps result_gaps;
+    tf_result_read result_read;
+    tf_channel_state state;
+    tf_cursor_state cursor;
+    tf_hole hole;
 } any;
 
 static tf_err read_open(tf_slice in, any *out) { return tf_args_open_read(in, &out->open); }
@@ -34,46 +48,163 @@ static tf_err read_result_subscribe(tf_slice in, any *out)
 static tf_err read_refusal(tf_slice in, any *out) { return tf_result_refusal_read(in, &out->refusal); }
 static tf_err read_activity(tf_slice in, any *out) { return tf_activity_read(in, &out->activity); }
 static tf_err read_gap(tf_slice in, any *out) { return tf_gap_read(in, &out->gap); }
+static tf_err read_ended(tf_slice in, any *out) { return tf_ended_read(in, &out->ended); }
+static tf_err read_channels(tf_slice in, any *out) { return tf_args_channels_read(in, &out->channels); }
+static tf_err read_confirm(tf_slice in, any *out) { return tf_args_confirm_read(in, &out->confirm); }
+static tf_err read_trim(tf_slice in, any *out) { return tf_args_trim_read(in, &out->trim); }
+static tf_err read_gaps(tf_slice in, any *out) { return tf_args_gaps_read(in, &out->gaps); }
+static tf_err read_forget_cursor(tf_slice in, any *out)
+{
+    return tf_args_forget_cursor_read(in, &out->forget_cursor);
+}
+static tf_err read_result_trim(tf_slice in, any *out) { return tf_result_trim_read(in, &out->result_trim); }
+static tf_err read_state(tf_slice in, any *out) { return tf_channel_state_read(in, &out->state); }
+static tf_err read_cursor(tf_slice in, any *out) { return tf_cursor_state_read(in, &out->cursor); }
+static tf_err read_hole(tf_slice in, any *out) { return tf_hole_read(in, &out->hole); }
+
+/* Results with lists: all of them are walked, as their users do. */
+static tf_err read_result_channels(tf_slice in, any *out)
+{
+    tf_slice item;
+    tf_err err = tf_result_channels_read(in, &out->result_channels);
+    while (err == TF_OK && tf_items_next(&out->result_channels.items, &item)) {
+        tf_channel_state state;
+        err = tf_channel_state_read(item, &state);
+    }
+    return err;
+}
+static tf_err read_info(tf_slice in, any *out)
+{
+    tf_slice item;
+    tf_err err = tf_result_info_read(in, &out->info);
+    while (err == TF_OK && tf_items_next(&out->info.cursors, &item)) {
+        tf_cursor_state state;
+        err = tf_cursor_state_read(item, &state);
+    }
+    return err;
+}
+static tf_err read_holes(tf_items *items)
+{
+    tf_slice item;
+    tf_err err = TF_OK;
+    while (err == TF_OK && tf_items_next(items, &item)) {
+        tf_hole hole;
+        err = tf_hole_read(item, &hole);
+    }
+    return err;
+}
+static tf_err read_result_gaps(tf_slice in, any *out)
+{
+    tf_err err = tf_result_gaps_read(in, &out->result_gaps);
+    return err == TF_OK ? read_holes(&out->result_gaps.items) : err;
+}
+static tf_err read_result_read(tf_slice in, any *out)
+{
+    tf_slice item;
+    tf_err err = tf_result_read_read(in, &out->result_read);
+    while (err == TF_OK && tf_items_next(&out->result_read.items, &item)) {
+        tf_activity activity;
+        err = tf_activity_read(item, &activity);
+    }
+    return err == TF_OK ? read_holes(&out->result_read.gaps) : err;
+}
 
 typedef struct form {
     tf_err (*read)(tf_slice in, any *out);
     bool strict;
-    uint8_t bytes[256];
+    uint8_t bytes[512];
     size_t len;
 } form;
 
-#define FORMS 12u
+#define ARGUMENTS 11u
+#define FORMS 26u
 
-static void write_form(form *f, size_t index)
+static const tf_slice id = {(const uint8_t *)"id-1", 4};
+static const tf_node_id owner = {{7}};
+
+static void write_arguments(tf_writer *w, size_t index)
 {
-    static const tf_slice id = {(const uint8_t *)"id-1", 4};
-    tf_writer w;
-    tf_wr_init(&w, f->bytes, sizeof(f->bytes));
     switch (index) {
-    case 0: tf_args_open_write(&w, &(tf_args_open){id}); break;
-    case 1: tf_args_send_write(&w, &(tf_args_send){.client_id = id, .body = id, .has_origin = true, .instance = 7}); break;
-    case 2: tf_args_subscribe_write(&w, &(tf_args_subscribe){{TF_FROM_TIME, 9}, true, 5, true, 6}); break;
-    case 3: tf_args_read_write(&w, &(tf_args_read){1, 1}); break;
-    case 4: tf_args_more_write(&w, &(tf_args_more){1}); break;
-    case 5: tf_wr_u8(&w, 0x80); break;
-    case 6: tf_result_open_write(&w, &(tf_result_open){1, 2, 3}); break;
-    case 7: tf_result_ack_write(&w, &(tf_result_ack){id, id, 1, 2, true}); break;
-    case 8: tf_result_subscribe_write(&w, &(tf_result_subscribe){1, 2, 3, 4}); break;
-    case 9: tf_result_refusal_write(&w, &(tf_result_refusal){id, id, id, true, 5}); break;
-    case 10: tf_activity_write(&w, &(tf_activity){.epoch = 1, .seq = 2, .id = id, .client_id = id, .body = id}); break;
-    default: tf_gap_write(&w, &(tf_gap){1, 2, id}); break;
+    case 0: tf_args_open_write(w, &(tf_args_open){id, true}); break;
+    case 1: tf_args_send_write(w, &(tf_args_send){id, id, true, owner, 7, id, 9}); break;
+    case 2: tf_args_subscribe_write(w, &(tf_args_subscribe){{TF_FROM_TIME, 9}, true, 5, true, 6, id}); break;
+    case 3: tf_args_read_write(w, &(tf_args_read){1, 1}); break;
+    case 4: tf_args_more_write(w, &(tf_args_more){1}); break;
+    case 5: tf_args_none_write(w); break;
+    case 6: tf_args_channels_write(w, &(tf_args_channels){1, 2}); break;
+    case 7: tf_args_confirm_write(w, &(tf_args_confirm){1, 2}); break;
+    case 8: tf_args_trim_write(w, &(tf_args_trim){1}); break;
+    case 9: tf_args_gaps_write(w, &(tf_args_gaps){2}); break;
+    default: tf_args_forget_cursor_write(w, &(tf_args_forget_cursor){id, true, owner}); break;
     }
-    ck_assert(tf_wr_ok(&w));
-    f->len = tf_wr_len(&w);
+}
+
+static void write_list(tf_writer *w, size_t index)
+{
+    tf_channel_state state = {id, 1, 2, 3, 4, 5, true};
+    tf_cursor_state cursor = {id, owner, 1, 2, 3};
+    tf_hole hole = {1, 2, id};
+    tf_activity activity = {.seq = 2, .id = id, .client_id = id, .body = id, .meta = id, .expires_ms = 3};
+    switch (index) {
+    case 18: tf_channel_state_write(w, &state); break;
+    case 19: tf_cursor_state_write(w, &cursor); break;
+    case 20: tf_hole_write(w, &hole); break;
+    case 21:
+        tf_result_channels_write_head(w, &(tf_result_channels){.next = 3}, 2);
+        tf_channel_state_write(w, &state);
+        tf_channel_state_write(w, &state);
+        break;
+    case 22:
+        tf_result_info_write_head(w, &(tf_result_info){.state = state, .max_bytes = 1, .dedup_age_ms = 2}, 1);
+        tf_cursor_state_write(w, &cursor);
+        break;
+    case 23: tf_result_trim_write(w, &(tf_result_trim){3}); break;
+    case 24:
+        tf_result_gaps_write_head(w, &(tf_result_gaps){.next = 9}, 2);
+        tf_hole_write(w, &hole);
+        tf_hole_write(w, &hole);
+        break;
+    default:
+        tf_result_read_write_head(w, &(tf_result_read){.first = 1, .next = 2}, 1, 1);
+        tf_activity_write(w, &activity);
+        tf_result_read_write_gaps(w, 1);
+        tf_hole_write(w, &hole);
+        break;
+    }
+}
+
+static void write_result(tf_writer *w, size_t index)
+{
+    switch (index) {
+    case 11: tf_result_open_write(w, &(tf_result_open){1, 2, 3, 4}); break;
+    case 12: tf_result_ack_write(w, &(tf_result_ack){id, id, 1, 2, true}); break;
+    case 13: tf_result_subscribe_write(w, &(tf_result_subscribe){1, 2, 3, 4, true}); break;
+    case 14: tf_result_refusal_write(w, &(tf_result_refusal){id, id, id, true, 5}); break;
+    case 15: tf_activity_write(w, &(tf_activity){1, 2, id, owner, id, 3, id, id, 4}); break;
+    case 16: tf_gap_write(w, &(tf_gap){1, 2, id}); break;
+    case 17: tf_ended_write(w, &(tf_ended){id}); break;
+    default: write_list(w, index); break;
+    }
 }
 
 static form form_of(size_t index)
 {
     static tf_err (*const readers[FORMS])(tf_slice, any *) = {
-        read_open,        read_send, read_subscribe,        read_read,    read_more,     read_none,
-        read_result_open, read_ack,  read_result_subscribe, read_refusal, read_activity, read_gap};
-    form f = {.read = readers[index], .strict = index < 6};
-    write_form(&f, index);
+        read_open,    read_send,          read_subscribe,        read_read,    read_more,     read_none,
+        read_channels, read_confirm,      read_trim,             read_gaps,    read_forget_cursor,
+        read_result_open, read_ack,       read_result_subscribe, read_refusal, read_activity, read_gap,
+        read_ended,   read_state,         read_cursor,           read_hole,    read_result_channels,
+        read_info,    read_result_trim,   read_result_gaps,      read_result_read};
+    tf_writer w;
+    form f = {.read = readers[index], .strict = index < ARGUMENTS};
+    tf_wr_init(&w, f.bytes, sizeof(f.bytes));
+    if (f.strict) {
+        write_arguments(&w, index);
+    } else {
+        write_result(&w, index);
+    }
+    ck_assert(tf_wr_ok(&w));
+    f.len = tf_wr_len(&w);
     return f;
 }
 
@@ -136,14 +267,72 @@ START_TEST(calls_missing_key_is_refused)
         "81 a4 626f6479 c4 00",                                /* send without client_id */
         "81 a5 65706f6368 01",                                 /* subscribe without from */
         "81 a4 66726f6d 01",                                   /* read without to */
+        "81 a4 6e657874 01",                                   /* confirm without epoch */
+        "81 a5 6f776e6572 c4 00",                              /* forget_cursor without name */
     };
-    static const size_t forms[] = {1, 2, 3};
-    for (size_t i = 0; i < 3; i++) {
+    static const size_t forms[] = {1, 2, 3, 7, 10};
+    for (size_t i = 0; i < 5; i++) {
         uint8_t bytes[64];
         form f = form_of(forms[i]);
         size_t len = tf_test_unhex(rows[i], bytes, sizeof(bytes));
         ck_assert_int_eq(read_exact(&f, bytes, len), TF_ERR_PEER_SYNTAX);
     }
+}
+END_TEST
+
+START_TEST(calls_value_out_of_range_is_refused)
+{
+    static const struct {
+        size_t form;
+        const char *hex;
+        bool ok;
+    } rows[] = {
+        {1, "83 a9 636c69656e745f6964 a1 61 a4 626f6479 c4 00 a7 65787069726573 00", false}, /* expires: 0 */
+        {1, "83 a9 636c69656e745f6964 a1 61 a4 626f6479 c4 00 a7 65787069726573 01", true},
+        {1, "83 a9 636c69656e745f6964 a1 61 a4 626f6479 c4 00 a7 65787069726573 cf 7fffffffffffffff", true},
+        {1, "83 a9 636c69656e745f6964 a1 61 a4 626f6479 c4 00 a7 65787069726573 cf 8000000000000000", false},
+        {1, "83 a9 636c69656e745f6964 a1 61 a4 626f6479 c4 00 a4 6d657461 c4 00", true}, /* an empty meta */
+        {1, "83 a9 636c69656e745f6964 a1 61 a4 626f6479 c4 00 a4 6d657461 a1 61", false}, /* a str for meta */
+        {2, "82 a4 66726f6d 01 a7 64757261626c65 a0", false},     /* durable: "" */
+        {2, "82 a4 66726f6d 01 a7 64757261626c65 a3 612f62", false}, /* durable: "a/b" */
+        {2, "82 a4 66726f6d 01 a7 64757261626c65 a3 612d62", true},
+        {6, "81 a5 6c696d6974 00", false}, /* limit: 0 */
+        {7, "82 a4 6e657874 00 a5 65706f6368 01", false}, /* next: 0 */
+        {8, "81 a6 6265666f7265 00", false},              /* before: 0 */
+        {9, "81 a4 66726f6d 00", false},                  /* from: 0 */
+        {9, "80", true},
+        {10, "81 a4 6e616d65 a1 2f", false}, /* name: "/" */
+        {10, "82 a4 6e616d65 a1 61 a5 6f776e6572 c4 01 00", false}, /* an owner of one byte */
+        {20, "83 a5 6669727374 05 a4 6c617374 04 a6 726561736f6e a0", false}, /* a hole that ends before it begins */
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        uint8_t bytes[128];
+        form f = form_of(rows[i].form);
+        size_t len = tf_test_unhex(rows[i].hex, bytes, sizeof(bytes));
+        ck_assert_msg((read_exact(&f, bytes, len) == TF_OK) == rows[i].ok, "row %zu", i);
+    }
+}
+END_TEST
+
+START_TEST(calls_what_is_optional_and_absent_is_its_default)
+{
+    uint8_t bytes[128];
+    tf_args_open open;
+    tf_args_send send;
+    tf_args_channels channels;
+    tf_args_subscribe subscribe;
+    size_t len = tf_test_unhex("81 a7 6368616e6e656c a1 61", bytes, sizeof(bytes));
+    ck_assert_int_eq(tf_args_open_read(tf_slice_of(bytes, len), &open), TF_OK);
+    ck_assert(!open.existing_only);
+    len = tf_test_unhex("82 a9 636c69656e745f6964 a1 61 a4 626f6479 c4 00", bytes, sizeof(bytes));
+    ck_assert_int_eq(tf_args_send_read(tf_slice_of(bytes, len), &send), TF_OK);
+    ck_assert(send.meta.len == 0 && send.expires_ms == 0 && !send.has_origin);
+    len = tf_test_unhex("80", bytes, sizeof(bytes));
+    ck_assert_int_eq(tf_args_channels_read(tf_slice_of(bytes, len), &channels), TF_OK);
+    ck_assert(channels.after == 0 && channels.limit == 0);
+    len = tf_test_unhex("81 a4 66726f6d 01", bytes, sizeof(bytes));
+    ck_assert_int_eq(tf_args_subscribe_read(tf_slice_of(bytes, len), &subscribe), TF_OK);
+    ck_assert(subscribe.durable.len == 0 && subscribe.limit == UINT64_MAX && !subscribe.echo && !subscribe.has_epoch);
 }
 END_TEST
 
@@ -188,6 +377,8 @@ int main(void)
         calls_prefix_or_trailing_byte_is_refused,
         calls_flipped_bytes_are_read_or_refused_and_nothing_else,
         calls_missing_key_is_refused,
+        calls_value_out_of_range_is_refused,
+        calls_what_is_optional_and_absent_is_its_default,
         calls_refusal_without_retryable_takes_it_from_the_code,
         calls_every_refusal_fits_its_answer_and_is_found_by_name,
         NULL,

@@ -69,7 +69,7 @@ static void begin(setup *s, bool subscribed)
     raw_settle(s->relay);
     s->channel = tf_local_next(&s->relay->end->ids);
     tf_wr_init(&w, bytes, sizeof(bytes));
-    tf_result_open_write(&w, &(tf_result_open){7, 32, 1000});
+    tf_result_open_write(&w, &(tf_result_open){.epoch = 7, .max_in_flight = 32, .max_body = 1000});
     answer(s, "open", tf_slice_of(bytes, tf_wr_len(&w)), s->channel, false);
     cw_subscribe(&s->cw, 0, 0, TF_FROM_FIRST, 0, true);
     raw_settle(s->relay);
