@@ -50,6 +50,8 @@ tf_err tf_channels_add(tf_channels *channels, tf_slice name, tf_local local, tf_
     *channel = (tf_channel){.object = {TF_OBJECT_CHANNEL, local}, .name_len = name.len};
     memcpy(channel->name, name.data, name.len);
     tf_list_init(&channel->live);
+    tf_list_init(&channel->durables);
+    channel->first = 1;
     channel->same_hash = first_of(channels, hash);
     tf_err err = tf_map_put(&channels->by_name, hash, (uintptr_t)channel);
     if (err != TF_OK) {
@@ -90,7 +92,9 @@ void tf_channel_load(tf_channel *channel, const tf_store_channel *stored)
     channel->stored = true;
     channel->number = stored->number;
     channel->epoch = stored->epoch;
+    channel->first = stored->first;
     channel->head = stored->head;
+    channel->bytes = stored->bytes;
     channel->timestamp_ms = stored->timestamp_ms;
     channel->closed = stored->closed;
     channel->given = stored->head;

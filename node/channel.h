@@ -34,9 +34,14 @@ typedef struct tf_channel {
     int64_t given_ms;
     bool closing; /* the group with the store closes it */
     bool refused; /* marked while a group is completed */
+    uint64_t first; /* the oldest seq that is kept */
+    uint64_t bytes; /* of what is kept, about (S12) */
     struct tf_pending *change; /* its creation or its end, while it waits for its commit */
+    struct tf_pending *trim;   /* the trim that has gathered: it may still grow */
     size_t uses;  /* connections that have it open, subscriptions, changes that wait */
+    size_t subscriptions;
     tf_list live; /* subscriptions that get what is committed at once */
+    tf_list durables; /* positions of durable subscriptions (S10) */
     size_t name_len;
     uint8_t name[TF_CHANNEL_NAME_MAX];
 } tf_channel;

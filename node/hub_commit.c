@@ -1,197 +1,5 @@
 /* Changes on their way through the store: groups, acks (S5, S6). */
 #include "node/hub_internal.h"
-#include "node/name.h"
-
-/* -- what waits ---------------------------------------------------------------------------------------------------- */
-
-tf_slice tf_hub_pending_client_id(const tf_pending *pending)
-{
-    return tf_slice_of(pending->bytes, pending->client_id_len);
-}
-
-tf_slice tf_hub_pending_body(const tf_pending *pending)
-{
-    return tf_slice_of(pending->bytes + pending->client_id_len, pending->body_len);
-}
-
-tf_slice tf_hub_pending_meta(const tf_pending *pending)
-{
-    return tf_slice_of(pending->bytes + pending->client_id_len + pending->body_len, pending->meta_len);
-}
-
-tf_pending *tf_hub_pending_new(tf_conn *conn, tf_store_op_kind kind, tf_channel *channel, size_t bytes)
-{
-    tf_pending *pending = tf_alloc(conn->hub->config.mem, sizeof(*pending) + bytes);
-    if (pending == NULL) {
-        return NULL;
-    }
-    *pending = (tf_pending){.kind = kind, .channel = channel, .size = sizeof(*pending) + bytes};
-    pending->first.conn = conn;
-    pending->first.pending = pending;
-    tf_list_append(&conn->waiting, &pending->first.in_conn);
-    channel->uses++;
-    return pending;
-}
-
-/* Where a key of S2 is looked for: of the client id a keyed hash, of the origin, a public key, 64 bits, both of which nobody
- * chooses at will. What is found is compared part by part. */
-static uint64_t hash_of(const tf_channel *channel, const tf_node_id *origin, tf_guard_key client_id)
-{
-    uint64_t node = 0;
-    memcpy(&node, origin->bytes, sizeof(node));
-    return client_id.low ^ node ^ channel->number;
-}
-
-static tf_pending *first_of(const tf_hub *hub, uint64_t hash)
-{
-    uint64_t value = 0;
-    return tf_map_get(&hub->pending, hash, &value) ? (tf_pending *)(uintptr_t)value : NULL;
-}
-
-tf_pending *tf_hub_pending_find(const tf_hub *hub, const tf_send_key *key)
-{
-    tf_pending *pending = first_of(hub, hash_of(key->channel, key->origin, key->hash));
-    while (pending != NULL && !(pending->channel == key->channel && tf_node_id_eq(&pending->origin, key->origin) &&
-                                tf_slice_eq(tf_hub_pending_client_id(pending), key->client_id))) {
-        pending = pending->same_hash;
-    }
-    return pending;
-}
-
-tf_err tf_hub_pending_index(tf_hub *hub, tf_pending *pending)
-{
-    pending->hash = hash_of(pending->channel, &pending->origin, pending->key);
-    pending->same_hash = first_of(hub, pending->hash);
-    tf_err err = tf_map_put(&hub->pending, pending->hash, (uintptr_t)pending);
-    pending->indexed = err == TF_OK;
-    return err;
-}
-
-static void unindex(tf_hub *hub, tf_pending *pending)
-{
-    tf_pending *before = first_of(hub, pending->hash);
-    if (before == pending && pending->same_hash == NULL) {
-        (void)tf_map_remove(&hub->pending, pending->hash);
-    } else if (before == pending) {
-        tf_err err = tf_map_put(&hub->pending, pending->hash, (uintptr_t)pending->same_hash);
-        TF_ASSERT(err == TF_OK); /* replaces */
-    } else {
-        while (before->same_hash != pending) {
-            before = before->same_hash;
-        }
-        before->same_hash = pending->same_hash;
-    }
-    pending->indexed = false;
-}
-
-void tf_hub_gather(tf_hub *hub, tf_pending *pending)
-{
-    tf_list_append(&hub->gathered, &pending->in_queue);
-    pending->counted = true;
-    hub->committing++;
-    hub->committing_bytes += pending->body_len;
-    pending->first.conn->committing_bytes += pending->body_len;
-}
-
-tf_err tf_hub_wait(tf_conn *conn, tf_pending *pending, tf_local promise, tf_origin *origin)
-{
-    tf_waiter *waiter = tf_alloc(conn->hub->config.mem, sizeof(*waiter));
-    if (waiter == NULL) {
-        return TF_ERR_NOMEM;
-    }
-    *waiter = (tf_waiter){
-        .next = pending->resends, .pending = pending, .conn = conn, .promise = promise, .origin = origin};
-    pending->resends = waiter;
-    tf_list_append(&conn->waiting, &waiter->in_conn);
-    if (origin != NULL) {
-        origin->holds++;
-    } else {
-        conn->waiting_opens++;
-    }
-    return TF_OK;
-}
-
-/* The conn no longer waits here. */
-static void leave(tf_waiter *waiter)
-{
-    tf_conn *conn = waiter->conn;
-    bool is_first = waiter == &waiter->pending->first;
-    if (conn == NULL) {
-        return;
-    }
-    tf_list_remove(&waiter->in_conn);
-    waiter->conn = NULL;
-    if (is_first && waiter->pending->counted) {
-        conn->committing_bytes -= waiter->pending->body_len;
-    }
-    if (waiter->origin == NULL) {
-        conn->waiting_opens -= waiter->pending->kind == TF_STORE_APPEND ? 0u : 1u;
-        return;
-    }
-    if (is_first) {
-        waiter->origin->in_flight--;
-        conn->in_flight--;
-    } else {
-        waiter->origin->holds--;
-    }
-    tf_hub_origin_release(conn, waiter->origin);
-}
-
-void tf_hub_waiters_clear(tf_conn *conn)
-{
-    tf_list_node *node = NULL;
-    while ((node = tf_list_first(&conn->waiting)) != NULL) {
-        tf_waiter *waiter = TF_CONTAINER(node, tf_waiter, in_conn);
-        tf_pending *pending = waiter->pending;
-        leave(waiter);
-        if (waiter == &pending->first) {
-            continue; /* what was accepted is committed all the same */
-        }
-        tf_waiter **at = &pending->resends;
-        while (*at != waiter) {
-            at = &(*at)->next;
-        }
-        *at = waiter->next;
-        tf_free(conn->hub->config.mem, waiter, sizeof(*waiter));
-    }
-}
-
-void tf_hub_pending_free(tf_hub *hub, tf_pending *pending)
-{
-    const tf_mem *mem = hub->config.mem;
-    leave(&pending->first);
-    while (pending->resends != NULL) {
-        tf_waiter *waiter = pending->resends;
-        pending->resends = waiter->next;
-        leave(waiter);
-        tf_free(mem, waiter, sizeof(*waiter));
-    }
-    if (pending->indexed) {
-        unindex(hub, pending);
-    }
-    if (pending->counted) {
-        hub->committing--;
-        hub->committing_bytes -= pending->body_len;
-    }
-    tf_list_remove(&pending->in_queue);
-    if (pending->channel->change == pending) {
-        pending->channel->change = NULL;
-    }
-    tf_hub_channel_release(hub, pending->channel);
-    tf_free(mem, pending, pending->size);
-}
-
-void tf_hub_pending_clear(tf_hub *hub)
-{
-    tf_list_node *node = NULL;
-    while ((node = tf_list_first(&hub->gathered)) != NULL) {
-        tf_hub_pending_free(hub, TF_CONTAINER(node, tf_pending, in_queue));
-    }
-    for (size_t i = 0; i < hub->group.count; i++) {
-        tf_hub_pending_free(hub, hub->group_pending[i]);
-    }
-    hub->group.count = 0;
-}
 
 /* -- a group goes -------------------------------------------------------------------------------------------------- */
 
@@ -205,7 +13,7 @@ static void give_number(const tf_hub *hub, tf_pending *pending)
     pending->timestamp_ms = channel->given_ms;
 }
 
-static void fill_op(tf_pending *pending, tf_store_op *op)
+static void fill_op(const tf_hub *hub, const tf_pending *pending, tf_store_op *op)
 {
     const tf_channel *channel = pending->channel;
     *op = (tf_store_op){.kind = pending->kind, .channel = channel->number, .outcome = TF_REFUSAL_NONE};
@@ -225,14 +33,35 @@ static void fill_op(tf_pending *pending, tf_store_op *op)
                                   .meta = tf_hub_pending_meta(pending),
                                   .body = tf_hub_pending_body(pending)};
         return;
-    case TF_STORE_CLOSE:
     case TF_STORE_TRIM:
+        op->seq = pending->seq <= channel->head ? pending->seq : channel->head + 1;
+        return;
     case TF_STORE_FORGET:
-    case TF_STORE_EPOCH:
+        op->time_ms = pending->timestamp_ms;
+        return;
     case TF_STORE_CURSOR:
+        op->cursor = (tf_store_cursor){.channel = channel->number,
+                                       .owner = pending->origin,
+                                       .name = tf_hub_pending_client_id(pending),
+                                       .epoch = channel->epoch,
+                                       .next = pending->seq,
+                                       .moved_ms = hub->wall_ms};
+        return;
+    case TF_STORE_CLOSE:
+    case TF_STORE_EPOCH:
         return;
     }
     TF_UNREACHABLE();
+}
+
+/* What it was in while it could still be changed. */
+static void leave_gathered(tf_pending *pending)
+{
+    tf_list_remove(&pending->in_queue);
+    if (pending->channel->trim == pending) {
+        pending->channel->trim = NULL;
+    }
+    tf_hub_cursor_goes(pending);
 }
 
 bool tf_hub_hand_over(tf_hub *hub)
@@ -253,13 +82,15 @@ bool tf_hub_hand_over(tf_hub *hub)
         if (is_behind_close || (bytes > 0 && bytes + pending->body_len > TF_HUB_GROUP_BYTES)) {
             break;
         }
-        tf_list_remove(node);
+        leave_gathered(pending);
         if (pending->kind == TF_STORE_APPEND) {
             give_number(hub, pending);
         }
-        pending->channel->closing = pending->kind == TF_STORE_CLOSE;
+        if (pending->kind == TF_STORE_CLOSE) {
+            pending->channel->closing = true;
+        }
         bytes += pending->body_len;
-        fill_op(pending, &hub->group.ops[hub->group.count]);
+        fill_op(hub, pending, &hub->group.ops[hub->group.count]);
         hub->group_pending[hub->group.count++] = pending;
     }
     if (hub->group.count == 0) {
@@ -331,17 +162,18 @@ static void ack_all(tf_hub *hub, batch *b, const tf_pending *pending)
     }
 }
 
-static void answer_change(tf_pending *pending, tf_waiter *waiter)
+static void answer_change(const tf_pending *pending, const tf_waiter *waiter)
 {
-    static const uint8_t empty_map[] = {0x80};
     tf_err err = TF_OK;
     if (waiter->conn == NULL || waiter->conn->error != TF_OK) {
         return;
     }
     if (pending->kind == TF_STORE_CREATE) {
         err = tf_hub_answer_open(waiter->conn, waiter->promise, pending->channel);
+    } else if (pending->kind == TF_STORE_TRIM) {
+        err = tf_hub_answer_trim(waiter->conn, waiter->promise, pending->channel);
     } else {
-        err = tf_hub_answer(waiter->conn, waiter->promise, tf_slice_of(empty_map, sizeof(empty_map)), NULL, 0);
+        err = tf_hub_answer_done(waiter->conn, waiter->promise);
     }
     if (err != TF_OK) {
         waiter->conn->error = err;
@@ -349,10 +181,10 @@ static void answer_change(tf_pending *pending, tf_waiter *waiter)
     }
 }
 
-static void answer_changes(tf_pending *pending)
+static void answer_changes(const tf_pending *pending)
 {
     answer_change(pending, &pending->first);
-    for (tf_waiter *waiter = pending->resends; waiter != NULL; waiter = waiter->next) {
+    for (const tf_waiter *waiter = pending->resends; waiter != NULL; waiter = waiter->next) {
         answer_change(pending, waiter);
     }
 }
@@ -361,6 +193,7 @@ static void answer_changes(tf_pending *pending)
 static void apply(tf_hub *hub, tf_pending *pending, const tf_store_op *op, batch *b)
 {
     tf_channel *channel = pending->channel;
+    pending->done = true;
     switch (pending->kind) {
     case TF_STORE_CREATE:
         channel->stored = true;
@@ -373,6 +206,9 @@ static void apply(tf_hub *hub, tf_pending *pending, const tf_store_op *op, batch
         answer_changes(pending);
         return;
     case TF_STORE_TRIM:
+        tf_hub_channel_look(hub, channel);
+        answer_changes(pending);
+        return;
     case TF_STORE_FORGET:
     case TF_STORE_EPOCH:
     case TF_STORE_CURSOR:

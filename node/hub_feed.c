@@ -38,7 +38,7 @@ static tf_slice encode(tf_hub *hub, const tf_channel *channel, const tf_stored *
     return tf_slice_of(hub->scratch, tf_wr_len(&w));
 }
 
-static void set_live(tf_subscription *subscription)
+void tf_hub_set_live(tf_subscription *subscription)
 {
     tf_list_remove(&subscription->in_lagging);
     if (!tf_list_has(&subscription->in_channel)) {
@@ -55,11 +55,16 @@ static void leave_live(tf_subscription *subscription)
     }
 }
 
-/* It lags, or waits until the subscriber takes more. */
-static void set_lagging(tf_subscription *subscription)
+void tf_hub_set_off(tf_subscription *subscription)
 {
     leave_live(subscription);
-    if (subscription->sent >= subscription->limit) {
+    tf_list_remove(&subscription->in_lagging);
+}
+
+void tf_hub_set_lagging(tf_subscription *subscription)
+{
+    leave_live(subscription);
+    if (subscription->sent >= subscription->limit && !subscription->over) {
         tf_list_remove(&subscription->in_lagging);
     } else if (!tf_list_has(&subscription->in_lagging)) {
         tf_list_append(&subscription->conn->lagging, &subscription->in_lagging);
@@ -90,6 +95,16 @@ static tf_err deliver_gap(tf_subscription *subscription, uint64_t next, tf_slice
         subscription->sent += tf_wr_len(&w);
     }
     return err;
+}
+
+static tf_err deliver_ended(tf_subscription *subscription)
+{
+    uint8_t bytes[TF_RESULT_SMALL_MAX];
+    tf_writer w;
+    tf_wr_init(&w, bytes, sizeof(bytes));
+    tf_ended_write(&w, &(tf_ended){tf_slice_str("taken_over")});
+    TF_ASSERT(tf_wr_ok(&w));
+    return deliver(subscription, tf_slice_str("ended"), tf_slice_of(bytes, tf_wr_len(&w)));
 }
 
 /* One encoded activity. A body that the subscriber does not take is announced as a gap, never left out silently. */
@@ -127,11 +142,16 @@ static void deliver_live(tf_hub *hub, tf_subscription *subscription, uint64_t se
     tf_err err = deliver_activity(subscription, seq, args);
     hub->fan_out_left--;
     if (err == TF_ERR_AGAIN) {
-        set_lagging(subscription);
+        tf_hub_set_lagging(subscription);
     } else if (err != TF_OK) {
         subscription->conn->error = err;
         tf_hub_wake(subscription->conn);
     }
+}
+
+static bool has_expired(const tf_hub *hub, int64_t expires_ms)
+{
+    return expires_ms != 0 && expires_ms <= hub->wall_ms;
 }
 
 void tf_hub_fan_out(tf_hub *hub, const tf_pending *pending)
@@ -155,8 +175,8 @@ void tf_hub_fan_out(tf_hub *hub, const tf_pending *pending)
         }
         if (is_own(subscription, pending)) {
             subscription->next = pending->seq + 1;
-        } else if (!takes_now(hub, subscription)) {
-            set_lagging(subscription);
+        } else if (has_expired(hub, pending->expires_ms) || !takes_now(hub, subscription)) {
+            tf_hub_set_lagging(subscription);
         } else {
             args = args.len == 0 ? encode(hub, channel, &stored) : args;
             deliver_live(hub, subscription, pending->seq, args);
@@ -168,38 +188,13 @@ void tf_hub_fan_out(tf_hub *hub, const tf_pending *pending)
 
 typedef enum fed {
     FED_ONE,
-    FED_OUT, /* it lags no more, or may not get more: it left the list */
+    FED_OUT, /* it lags no more, or may not get more: it left the list; or it is gone */
     FED_LATER,
     FED_STOP
 } fed;
 
-static fed feed_one(tf_hub *hub, tf_subscription *subscription)
+static fed fed_of(tf_subscription *subscription, tf_err err)
 {
-    const tf_channel *channel = subscription->channel;
-    tf_stored stored;
-    tf_err err = TF_OK;
-    if (subscription->next > channel->head) {
-        set_live(subscription);
-        return FED_OUT;
-    }
-    if (subscription->sent >= subscription->limit) {
-        set_lagging(subscription);
-        return FED_OUT;
-    }
-    switch (hub->store.table->read(hub->store.ctx, channel->number, subscription->next, &stored)) {
-    case TF_STORE_LATER:
-        return FED_LATER;
-    case TF_STORE_GONE:
-        err = deliver_gap(subscription, stored.seq, tf_slice_str("trimmed"));
-        break;
-    case TF_STORE_DAMAGED:
-        err = deliver_gap(subscription, stored.seq, tf_slice_str("damaged"));
-        break;
-    case TF_STORE_HERE:
-        err = deliver_activity(subscription, stored.seq, encode(hub, channel, &stored));
-        hub->stats.from_store += err == TF_OK ? 1u : 0u;
-        break;
-    }
     if (err == TF_OK) {
         return FED_ONE;
     }
@@ -210,11 +205,84 @@ static fed feed_one(tf_hub *hub, tf_subscription *subscription)
     return FED_STOP;
 }
 
+/* What comes before anything else. */
+static fed feed_notice(tf_hub *hub, tf_subscription *subscription)
+{
+    if (!subscription->over) {
+        tf_err err = deliver_gap(subscription, subscription->next, tf_slice_str("epoch"));
+        subscription->renumbered = err != TF_OK;
+        return fed_of(subscription, err);
+    }
+    fed result = fed_of(subscription, deliver_ended(subscription));
+    if (result != FED_ONE) {
+        return result;
+    }
+    tf_hub_subscription_end(hub, subscription);
+    return FED_OUT;
+}
+
+/* What has been skipped is announced before what follows. */
+static fed feed_expired(tf_subscription *subscription)
+{
+    return fed_of(subscription, deliver_gap(subscription, subscription->ahead, tf_slice_str("expired")));
+}
+
+static fed feed_stored(tf_hub *hub, tf_subscription *subscription)
+{
+    const tf_channel *channel = subscription->channel;
+    bool has_skipped = subscription->ahead > subscription->next;
+    tf_stored stored;
+    tf_err err = TF_OK;
+    switch (hub->store.table->read(hub->store.ctx, channel->number, subscription->ahead, &stored)) {
+    case TF_STORE_LATER:
+        return FED_LATER;
+    case TF_STORE_GONE:
+        return has_skipped ? feed_expired(subscription)
+                           : fed_of(subscription, deliver_gap(subscription, stored.seq, tf_slice_str("trimmed")));
+    case TF_STORE_DAMAGED:
+        return has_skipped ? feed_expired(subscription)
+                           : fed_of(subscription, deliver_gap(subscription, stored.seq, tf_slice_str("damaged")));
+    case TF_STORE_HERE:
+        if (has_expired(hub, stored.expires_ms)) {
+            subscription->ahead++;
+            return FED_ONE;
+        }
+        if (has_skipped) {
+            return feed_expired(subscription);
+        }
+        err = deliver_activity(subscription, stored.seq, encode(hub, channel, &stored));
+        hub->stats.from_store += err == TF_OK ? 1u : 0u;
+        return fed_of(subscription, err);
+    }
+    TF_UNREACHABLE();
+}
+
+static fed feed_one(tf_hub *hub, tf_subscription *subscription)
+{
+    const tf_channel *channel = subscription->channel;
+    if (subscription->over || subscription->renumbered) {
+        return feed_notice(hub, subscription);
+    }
+    if (subscription->next > channel->head) {
+        tf_hub_set_live(subscription);
+        return FED_OUT;
+    }
+    if (subscription->sent >= subscription->limit) {
+        tf_hub_set_lagging(subscription);
+        return FED_OUT;
+    }
+    if (subscription->ahead < subscription->next) {
+        subscription->ahead = subscription->next;
+    }
+    return subscription->ahead > channel->head ? feed_expired(subscription) : feed_stored(hub, subscription);
+}
+
 /* One subscription's turn; *fed_count messages were fed. */
 static fed feed_turn(tf_hub *hub, tf_subscription *subscription, size_t *fed_count)
 {
+    const tf_conn *conn = subscription->conn;
     fed result = FED_ONE;
-    for (size_t i = 0; i < FEED_TURN && result == FED_ONE && tf_hub_has_room(subscription->conn); i++) {
+    for (size_t i = 0; i < FEED_TURN && result == FED_ONE && tf_hub_has_room(conn); i++) {
         result = feed_one(hub, subscription);
         *fed_count += result == FED_ONE ? 1u : 0u;
     }
@@ -250,152 +318,4 @@ bool tf_hub_feed(tf_hub *hub, tf_conn *conn, size_t budget)
         }
     }
     return true;
-}
-
-/* -- subscribe and its end ----------------------------------------------------------------------------------------- */
-
-void tf_hub_subscription_end(tf_hub *hub, tf_subscription *subscription)
-{
-    tf_conn *conn = subscription->conn;
-    tf_list_remove(&subscription->in_conn);
-    leave_live(subscription);
-    tf_list_remove(&subscription->in_lagging);
-    (void)tf_map_remove(&hub->objects, subscription->object.local);
-    conn->subscription_count--;
-    hub->subscription_count--;
-    if (!conn->failed && conn->error == TF_OK) {
-        tf_session_release(conn->session, hub->now, subscription->sink);
-        tf_hub_wake(conn);
-    }
-    tf_hub_channel_release(hub, subscription->channel);
-    tf_free(hub->config.mem, subscription, sizeof(*subscription));
-}
-
-void tf_hub_subscriptions_clear(tf_conn *conn)
-{
-    tf_list_node *node = NULL;
-    while ((node = tf_list_first(&conn->subscriptions)) != NULL) {
-        tf_hub_subscription_end(conn->hub, TF_CONTAINER(node, tf_subscription, in_conn));
-    }
-}
-
-/* Where it begins, and what the subscriber is told about it. */
-static tf_err find_start(const tf_call *call, const tf_args_subscribe *args, tf_result_subscribe *out)
-{
-    const tf_hub *hub = call->hub;
-    const tf_channel *channel = call->channel;
-    tf_store_channel stored;
-    tf_err err = hub->store.table->channel_find(hub->store.ctx, tf_channel_name(channel), &stored);
-    if (err != TF_OK) {
-        return err;
-    }
-    *out = (tf_result_subscribe){.epoch = channel->epoch, .head = channel->head, .first = stored.first};
-    switch (args->from.kind) {
-    case TF_FROM_NEW:
-        out->next = channel->head + 1;
-        return TF_OK;
-    case TF_FROM_FIRST:
-        out->next = stored.first;
-        return TF_OK;
-    case TF_FROM_SEQ:
-        /* A position in another numbering says nothing here: all that there is comes (P2, the answer tells). */
-        out->next = args->from.value;
-        if (out->next < stored.first || (args->has_epoch && args->epoch != channel->epoch)) {
-            out->next = stored.first;
-        }
-        return TF_OK;
-    case TF_FROM_TIME:
-        out->next = args->from.value > INT64_MAX
-                        ? channel->head + 1
-                        : hub->store.table->find_time(hub->store.ctx, channel->number, (int64_t)args->from.value);
-        return TF_OK;
-    }
-    TF_UNREACHABLE();
-}
-
-static tf_subscription *make(const tf_call *call, const tf_args_subscribe *args, uint64_t next)
-{
-    tf_hub *hub = call->hub;
-    tf_conn *conn = call->conn;
-    tf_subscription *subscription = tf_alloc(hub->config.mem, sizeof(*subscription));
-    if (subscription == NULL) {
-        return NULL;
-    }
-    *subscription = (tf_subscription){.object = {TF_OBJECT_SUBSCRIPTION, tf_local_next(hub->config.ids)},
-                                      .conn = conn,
-                                      .channel = call->channel,
-                                      .sink = call->event->refs[0].local,
-                                      .next = next,
-                                      .echo = args->echo,
-                                      .limit = args->limit};
-    if (tf_map_put(&hub->objects, subscription->object.local, (uintptr_t)subscription) != TF_OK) {
-        tf_free(hub->config.mem, subscription, sizeof(*subscription));
-        return NULL;
-    }
-    tf_session_hold(conn->session, subscription->sink);
-    call->channel->uses++;
-    conn->subscription_count++;
-    hub->subscription_count++;
-    tf_list_append(&conn->subscriptions, &subscription->in_conn);
-    return subscription;
-}
-
-static tf_err answer(const tf_call *call, tf_subscription *subscription, const tf_result_subscribe *start)
-{
-    uint8_t bytes[TF_RESULT_SMALL_MAX];
-    tf_writer w;
-    tf_wr_init(&w, bytes, sizeof(bytes));
-    tf_result_subscribe_write(&w, start);
-    TF_ASSERT(tf_wr_ok(&w));
-    tf_mention ref = {subscription->object.local, TF_REF_OBJECT};
-    tf_err err = tf_hub_answer(call->conn, call->event->result, tf_slice_of(bytes, tf_wr_len(&w)), &ref, 1);
-    if (err != TF_OK) {
-        tf_hub_subscription_end(call->hub, subscription);
-        return err == TF_ERR_NOMEM
-                   ? err
-                   : tf_hub_refuse(call->conn, call->event->result, (tf_slice){NULL, 0}, TF_REFUSAL_OVERLOADED);
-    }
-    if (start->next > call->channel->head) {
-        set_live(subscription);
-    } else {
-        set_lagging(subscription);
-    }
-    return TF_OK;
-}
-
-tf_err tf_hub_subscription_call(const tf_call *call, tf_subscription *subscription)
-{
-    tf_args_more more;
-    if (!tf_slice_eq(call->event->method, tf_slice_str("more")) || subscription->conn != call->conn ||
-        call->event->result != TF_LOCAL_NONE || tf_args_more_read(call->event->args, &more) != TF_OK) {
-        return tf_hub_refuse(call->conn, call->event->result, (tf_slice){NULL, 0}, TF_REFUSAL_BAD_REQUEST);
-    }
-    if (more.limit > subscription->limit) {
-        subscription->limit = more.limit;
-        if (!tf_list_has(&subscription->in_channel)) {
-            set_lagging(subscription);
-        }
-    }
-    return TF_OK;
-}
-
-tf_err tf_hub_subscribe(const tf_call *call, const tf_args_subscribe *args)
-{
-    const tf_mention *sink = &call->event->refs[0];
-    tf_result_subscribe start;
-    /* A sink is an object of the subscriber: not one of ours, and no promise. */
-    if (sink->kind != TF_REF_OBJECT || tf_hub_object(call->hub, sink->local) != NULL) {
-        return tf_hub_refuse(call->conn, call->event->result, (tf_slice){NULL, 0}, TF_REFUSAL_BAD_REQUEST);
-    }
-    if (call->event->result == TF_LOCAL_NONE) {
-        return TF_OK; /* nothing to end it by */
-    }
-    if (call->conn->subscription_count >= call->hub->config.subscriptions_per_peer) {
-        return tf_hub_refuse(call->conn, call->event->result, (tf_slice){NULL, 0}, TF_REFUSAL_OVERLOADED);
-    }
-    if (find_start(call, args, &start) != TF_OK) {
-        return tf_hub_refuse(call->conn, call->event->result, (tf_slice){NULL, 0}, TF_REFUSAL_UNAVAILABLE);
-    }
-    tf_subscription *subscription = make(call, args, start.next);
-    return subscription == NULL ? TF_ERR_NOMEM : answer(call, subscription, &start);
 }

@@ -2,11 +2,17 @@
  *
  * hub.c        life, connections, the turn
  * hub_turn.c   session events: which object, which method; answers and refusals
- * hub_serve.c  root and channel methods: open, subscribe, read, close
+ * hub_serve.c  root and channel methods: open, close, and the way to the rest
+ * hub_admin.c  what there is: channels, info, gaps; trim
  * hub_send.c   the one path of a send up to its acceptance (S1 to S4, S7)
  * hub_origin.c windows and order guards of a connection (S7)
+ * hub_pending.c changes that wait for their commit, and who waits for them
  * hub_commit.c groups for the store, acks (S5, S6)
- * hub_feed.c   subscriptions: fan-out, replay, catching up (S8, S10)
+ * hub_refused.c what the store did not take (S6, S7)
+ * hub_subscribe.c subscriptions: their beginning and end (S10)
+ * hub_feed.c   fan-out, replay, catching up (S8, S10)
+ * hub_cursor.c positions of durable subscriptions (S10)
+ * hub_read.c   `read`
  * channel.c    the channels in memory */
 #ifndef TF_NODE_HUB_INTERNAL_H
 #define TF_NODE_HUB_INTERNAL_H
@@ -37,7 +43,7 @@ typedef struct tf_waiter {
     struct tf_origin *origin; /* NULL: of an open or close */
 } tf_waiter;
 
-/* A change that waits for its commit: the client id, the body and the meta, or the name of the channel, follow. */
+/* A change that waits for its commit: the client id, the body and the meta, or the name of the channel or cursor, follow. */
 typedef struct tf_pending {
     tf_list_node in_queue; /* hub->gathered, or none once it is with the store */
     struct tf_pending *same_hash;
@@ -47,16 +53,18 @@ typedef struct tf_pending {
     tf_waiter *resends; /* S3: at most one per connection, none of them takes a slot */
     uint64_t hash;      /* in hub->pending */
     tf_guard_key key;
-    tf_node_id origin;
+    tf_node_id origin; /* CURSOR: the owner */
     uint64_t instance;
     bool counted; /* in hub->committing */
     bool indexed; /* in hub->pending */
     bool stated;  /* the origin is not the connection's own: no echo rule here (S8) */
     bool refused; /* marked while a group is completed */
-    uint64_t seq;
-    int64_t timestamp_ms;
+    bool done;    /* it is durable, and so here */
+    struct tf_durable *durable; /* CURSOR: whose position it sets; NULL: deletes one */
+    uint64_t seq; /* TRIM: what is below goes; CURSOR: the position, 0 deletes it */
+    int64_t timestamp_ms; /* FORGET: keys before it */
     int64_t expires_ms;
-    size_t client_id_len;
+    size_t client_id_len; /* CURSOR: of the name */
     size_t body_len;
     size_t meta_len;
     size_t size; /* of this block */
@@ -83,12 +91,30 @@ typedef struct tf_origin_guard {
     tf_guard guard;
 } tf_origin_guard;
 
+/* The position of a durable subscription, while it is used or on its way to the store. */
+typedef struct tf_durable {
+    tf_list_node in_channel; /* channel->durables */
+    tf_channel *channel;
+    tf_node_id owner;
+    uint64_t next;      /* the highest that was asked for; 0: none yet */
+    uint64_t committed; /* what the store has; 0: nothing of this numbering */
+    tf_pending *gathered;   /* sets it to `next`, not with the store yet */
+    tf_pending *committing; /* with the store */
+    struct tf_subscription *subscription;
+    size_t name_len;
+    uint8_t name[TF_CURSOR_NAME_MAX];
+} tf_durable;
+
 typedef struct tf_subscription {
     tf_object object; /* exported to the subscriber: it ends the subscription by dropping it */
     tf_conn *conn;
     tf_channel *channel;
     tf_local sink;
     uint64_t next; /* all below are queued */
+    uint64_t ahead; /* from `next` up to it all have expired: announced as one gap. Below `next`: not looked yet */
+    tf_durable *durable;
+    bool renumbered; /* first of all a gap "epoch" is due */
+    bool over;       /* taken over: `ended` is due, and nothing else */
     bool echo;
     uint64_t sent;  /* bytes of activities */
     uint64_t limit; /* that it may be sent; at the limit it is in neither list */
@@ -205,6 +231,10 @@ tf_object *tf_hub_object(const tf_hub *hub, tf_local local);
 /* Answers. promise TF_LOCAL_NONE: nothing is said. LIMIT_*: nothing was said, say something else. */
 TF_MUST_CHECK tf_err tf_hub_answer(tf_conn *conn, tf_local promise, tf_slice data, const tf_mention *refs, size_t count);
 TF_MUST_CHECK tf_err tf_hub_refuse(tf_conn *conn, tf_local promise, tf_slice client_id, tf_refusal refusal);
+/* An empty map: it is done. */
+TF_MUST_CHECK tf_err tf_hub_answer_done(tf_conn *conn, tf_local promise);
+/* Refuses a call that is no send. */
+TF_MUST_CHECK tf_err tf_hub_refuse_call(const tf_call *call, tf_refusal refusal);
 
 /* -- hub_serve.c -- */
 TF_MUST_CHECK tf_err tf_hub_serve_root(const tf_call *call);
@@ -215,8 +245,35 @@ TF_MUST_CHECK tf_err tf_hub_answer_open(tf_conn *conn, tf_local promise, tf_chan
 void tf_hub_port_dropped(tf_conn *conn, tf_local local);
 /* What the conn had open is given back. */
 void tf_hub_ports_clear(tf_conn *conn);
+/* Waits with others for a change that is on its way. */
+TF_MUST_CHECK tf_err tf_hub_wait_call(const tf_call *call, tf_pending *pending);
+/* Looks again at what the store keeps of it. */
+void tf_hub_channel_look(tf_hub *hub, tf_channel *channel);
 /* Nothing uses it here any more? Then it leaves the memory. */
 void tf_hub_channel_release(tf_hub *hub, tf_channel *channel);
+
+/* -- hub_admin.c -- */
+TF_MUST_CHECK tf_err tf_hub_serve_channels(const tf_call *call);
+TF_MUST_CHECK tf_err tf_hub_serve_info(const tf_call *call);
+TF_MUST_CHECK tf_err tf_hub_serve_gaps(const tf_call *call);
+TF_MUST_CHECK tf_err tf_hub_serve_trim(const tf_call *call);
+/* What is below `before` is to go; joins a trim that has gathered. False: no memory. */
+bool tf_hub_trim(tf_hub *hub, tf_channel *channel, uint64_t before);
+TF_MUST_CHECK tf_err tf_hub_answer_trim(tf_conn *conn, tf_local promise, const tf_channel *channel);
+
+/* -- hub_cursor.c -- */
+/* The durable of that subscriber and name, made if there is none, to be released. NULL: the refusal says why. *renumbered:
+ * there is a cursor, of another numbering. */
+tf_durable *tf_hub_durable_get(const tf_call *call, tf_slice name, bool *renumbered, tf_refusal *refusal);
+/* Frees it if nothing needs it. */
+void tf_hub_durable_release(tf_hub *hub, tf_durable *durable);
+/* Where it begins is its position, if it has none yet. */
+void tf_hub_durable_begin(tf_hub *hub, tf_durable *durable, uint64_t next);
+TF_MUST_CHECK tf_err tf_hub_serve_confirm(const tf_call *call, tf_subscription *subscription);
+TF_MUST_CHECK tf_err tf_hub_serve_forget_cursor(const tf_call *call);
+/* A pending op of it goes to the store; leaves for good (committed if it is done). No-ops for others. */
+void tf_hub_cursor_goes(tf_pending *pending);
+void tf_hub_cursor_left(tf_hub *hub, tf_pending *pending);
 
 /* -- hub_send.c -- */
 TF_MUST_CHECK tf_err tf_hub_serve_send(const tf_call *call);
@@ -238,9 +295,9 @@ tf_guard *tf_hub_guard_get(tf_conn *conn, tf_origin *origin, uint64_t channel);
 void tf_hub_guard_release(tf_conn *conn, const tf_origin *origin, uint64_t channel);
 void tf_hub_origins_clear(tf_conn *conn);
 
-/* -- hub_commit.c -- */
-/* Takes a new op with room for `bytes` of text; first is filled for the conn. NULL: no memory. */
-tf_pending *tf_hub_pending_new(tf_conn *conn, tf_store_op_kind kind, tf_channel *channel, size_t bytes);
+/* -- hub_pending.c -- */
+/* Takes a new op with room for `bytes` of text; first is filled for the conn (NULL: nobody asked). NULL: no memory. */
+tf_pending *tf_hub_pending_new(tf_hub *hub, tf_conn *conn, tf_store_op_kind kind, tf_channel *channel, size_t bytes);
 /* Frees it and gives back what it took. */
 void tf_hub_pending_free(tf_hub *hub, tf_pending *pending);
 /* Queues it for the next group. */
@@ -262,11 +319,13 @@ tf_slice tf_hub_pending_meta(const tf_pending *pending);
 TF_MUST_CHECK tf_err tf_hub_wait(tf_conn *conn, tf_pending *pending, tf_local promise, tf_origin *origin);
 /* The conn waits for nothing any more. */
 void tf_hub_waiters_clear(tf_conn *conn);
+void tf_hub_pending_clear(tf_hub *hub);
+
+/* -- hub_commit.c -- */
 /* Hands the next group to the store if it has none. True: it did. */
 bool tf_hub_hand_over(tf_hub *hub);
 /* Takes what the store has to tell. True: there was something. */
 bool tf_hub_poll_store(tf_hub *hub);
-void tf_hub_pending_clear(tf_hub *hub);
 
 /* -- hub_refused.c -- */
 /* Refuses what the store refused of the group, and what of the same origins and channels has gathered behind it. */
@@ -274,12 +333,18 @@ void tf_hub_refuse_group(tf_hub *hub);
 /* Refuses one to all who wait for it, and frees it. A retryable refusal: the guards were raised before. */
 void tf_hub_refuse_pending(tf_hub *hub, tf_pending *pending, tf_refusal refusal);
 
-/* -- hub_feed.c -- */
+/* -- hub_subscribe.c -- */
 TF_MUST_CHECK tf_err tf_hub_subscribe(const tf_call *call, const tf_args_subscribe *args);
-/* The subscriber takes more. */
+/* The subscriber takes more, or confirms. */
 TF_MUST_CHECK tf_err tf_hub_subscription_call(const tf_call *call, tf_subscription *subscription);
 void tf_hub_subscription_end(tf_hub *hub, tf_subscription *subscription);
 void tf_hub_subscriptions_clear(tf_conn *conn);
+
+/* -- hub_feed.c -- */
+/* It gets what is committed at once; it lags, or waits until the subscriber takes more; neither. */
+void tf_hub_set_live(tf_subscription *subscription);
+void tf_hub_set_lagging(tf_subscription *subscription);
+void tf_hub_set_off(tf_subscription *subscription);
 /* A committed message: to its live subscribers. */
 void tf_hub_fan_out(tf_hub *hub, const tf_pending *pending);
 /* Feeds the lagging subscriptions of the conn while its queue has room; about `budget` messages. False: the budget ended

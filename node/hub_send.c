@@ -116,7 +116,7 @@ static tf_refusal judge_window(const judged *send)
     if (send->origin->in_flight >= hub->config.max_in_flight || conn->in_flight >= total) {
         return TF_REFUSAL_TOO_MANY_IN_FLIGHT;
     }
-    uint64_t bytes = send->args.body.len;
+    uint64_t bytes = send->args.body.len + send->args.meta.len;
     if ((conn->committing_bytes > 0 && conn->committing_bytes + bytes > hub->config.commit_bytes_per_peer) ||
         (hub->committing_bytes > 0 && hub->committing_bytes + bytes > hub->config.commit_bytes)) {
         return TF_REFUSAL_OVERLOADED;
@@ -127,7 +127,7 @@ static tf_refusal judge_window(const judged *send)
 static tf_refusal judge(const judged *send)
 {
     const tf_call *call = send->call;
-    if (send->args.body.len > call->hub->max_body) {
+    if (send->args.body.len > call->hub->max_body || send->args.meta.len > TF_META_MAX) {
         return TF_REFUSAL_MESSAGE_TOO_LARGE;
     }
     if (call->channel->closed) {
@@ -143,21 +143,34 @@ static tf_refusal judge(const judged *send)
     return judge_window(send);
 }
 
+static void fill(tf_pending *pending, const tf_args_send *args)
+{
+    uint8_t *at = pending->bytes;
+    memcpy(at, args->client_id.data, args->client_id.len);
+    at += args->client_id.len;
+    if (args->body.len > 0) {
+        memcpy(at, args->body.data, args->body.len);
+    }
+    at += args->body.len;
+    if (args->meta.len > 0) {
+        memcpy(at, args->meta.data, args->meta.len);
+    }
+    pending->client_id_len = args->client_id.len;
+    pending->body_len = args->body.len;
+    pending->meta_len = args->meta.len;
+    pending->expires_ms = (int64_t)args->expires_ms;
+}
+
 static tf_err accept(const judged *send)
 {
     const tf_call *call = send->call;
     const tf_args_send *args = &send->args;
-    tf_pending *pending =
-        tf_hub_pending_new(call->conn, TF_STORE_APPEND, call->channel, args->client_id.len + args->body.len);
+    size_t bytes = args->client_id.len + args->body.len + args->meta.len;
+    tf_pending *pending = tf_hub_pending_new(call->hub, call->conn, TF_STORE_APPEND, call->channel, bytes);
     if (pending == NULL) {
         return refuse(send, TF_REFUSAL_OVERLOADED);
     }
-    memcpy(pending->bytes, args->client_id.data, args->client_id.len);
-    pending->client_id_len = args->client_id.len;
-    if (args->body.len > 0) {
-        memcpy(pending->bytes + args->client_id.len, args->body.data, args->body.len);
-    }
-    pending->body_len = args->body.len;
+    fill(pending, args);
     pending->key = send->key;
     pending->origin = send->origin->node;
     pending->instance = send->origin->instance;

@@ -2,16 +2,13 @@
 #include "node/hub_internal.h"
 #include "node/name.h"
 
+#define METHOD(text) {(const uint8_t *)(text), sizeof(text) - 1}
+
 static const tf_slice nobody = {NULL, 0};
 
 static bool is_method(const tf_call *call, tf_slice name)
 {
     return tf_slice_eq(call->event->method, name);
-}
-
-static tf_err refuse(const tf_call *call, tf_refusal refusal)
-{
-    return tf_hub_refuse(call->conn, call->event->result, nobody, refusal);
 }
 
 /* -- which channels a connection has open -------------------------------------------------------------------------- */
@@ -24,6 +21,15 @@ void tf_hub_channel_release(tf_hub *hub, tf_channel *channel)
     }
     (void)tf_map_remove(&hub->objects, channel->object.local);
     tf_channels_remove(&hub->channels, channel);
+}
+
+void tf_hub_channel_look(tf_hub *hub, tf_channel *channel)
+{
+    tf_store_channel stored;
+    if (hub->store.table->channel_find(hub->store.ctx, tf_channel_name(channel), &stored) == TF_OK) {
+        channel->first = stored.first;
+        channel->bytes = stored.bytes;
+    }
 }
 
 void tf_hub_port_dropped(tf_conn *conn, tf_local local)
@@ -95,14 +101,13 @@ static tf_err load_channel(tf_hub *hub, tf_slice name, tf_channel **out)
     return err;
 }
 
-/* Waits with others for the creation of the channel, or for its end. */
-static tf_err wait_for(const tf_call *call, tf_pending *pending)
+tf_err tf_hub_wait_call(const tf_call *call, tf_pending *pending)
 {
     if (call->event->result == TF_LOCAL_NONE) {
         return TF_OK;
     }
     if (call->conn->waiting_opens >= TF_HUB_OPENS_MAX) {
-        return refuse(call, TF_REFUSAL_OVERLOADED);
+        return tf_hub_refuse_call(call, TF_REFUSAL_OVERLOADED);
     }
     return tf_hub_wait(call->conn, pending, call->event->result, NULL);
 }
@@ -111,9 +116,9 @@ static tf_err wait_for(const tf_call *call, tf_pending *pending)
 static tf_err change_channel(const tf_call *call, tf_store_op_kind kind, tf_channel *channel)
 {
     tf_slice name = tf_channel_name(channel);
-    tf_pending *pending = tf_hub_pending_new(call->conn, kind, channel, name.len);
+    tf_pending *pending = tf_hub_pending_new(call->hub, call->conn, kind, channel, name.len);
     if (pending == NULL) {
-        return refuse(call, TF_REFUSAL_OVERLOADED);
+        return tf_hub_refuse_call(call, TF_REFUSAL_OVERLOADED);
     }
     memcpy(pending->bytes, name.data, name.len);
     pending->client_id_len = name.len;
@@ -124,18 +129,18 @@ static tf_err change_channel(const tf_call *call, tf_store_op_kind kind, tf_chan
     return TF_OK;
 }
 
-static tf_err create_channel(const tf_call *call, tf_slice name)
+static tf_err create_channel(const tf_call *call, const tf_args_open *args)
 {
     tf_hub *hub = call->hub;
     tf_channel *channel = NULL;
-    if (hub->config.known_channels_only) {
-        return refuse(call, TF_REFUSAL_CHANNEL_NOT_FOUND);
+    if (hub->config.known_channels_only || args->existing_only) {
+        return tf_hub_refuse_call(call, TF_REFUSAL_CHANNEL_NOT_FOUND);
     }
     if (hub->draining) {
-        return refuse(call, TF_REFUSAL_DRAINING);
+        return tf_hub_refuse_call(call, TF_REFUSAL_DRAINING);
     }
-    if (call->conn->waiting_opens >= TF_HUB_OPENS_MAX || load_channel(hub, name, &channel) != TF_OK) {
-        return refuse(call, TF_REFUSAL_OVERLOADED);
+    if (call->conn->waiting_opens >= TF_HUB_OPENS_MAX || load_channel(hub, args->channel, &channel) != TF_OK) {
+        return tf_hub_refuse_call(call, TF_REFUSAL_OVERLOADED);
     }
     channel->epoch = tf_rand_u64(hub->config.rand);
     channel->uses++; /* until it is known whether the change could be queued */
@@ -145,23 +150,23 @@ static tf_err create_channel(const tf_call *call, tf_slice name)
 }
 
 /* A channel that is not in memory. */
-static tf_err open_stored(const tf_call *call, tf_slice name)
+static tf_err open_stored(const tf_call *call, const tf_args_open *args)
 {
     tf_hub *hub = call->hub;
     tf_channel *channel = NULL;
     tf_store_channel stored;
-    tf_err err = hub->has_store ? hub->store.table->channel_find(hub->store.ctx, name, &stored) : TF_OK;
+    tf_err err = hub->has_store ? hub->store.table->channel_find(hub->store.ctx, args->channel, &stored) : TF_OK;
     if (!hub->has_store) {
-        return refuse(call, TF_REFUSAL_CHANNEL_NOT_FOUND);
+        return tf_hub_refuse_call(call, TF_REFUSAL_CHANNEL_NOT_FOUND);
     }
     if (err == TF_ERR_CLOSED) {
-        return create_channel(call, name);
+        return create_channel(call, args);
     }
     if (err != TF_OK) {
-        return refuse(call, TF_REFUSAL_UNAVAILABLE);
+        return tf_hub_refuse_call(call, TF_REFUSAL_UNAVAILABLE);
     }
-    if (load_channel(hub, name, &channel) != TF_OK) {
-        return refuse(call, TF_REFUSAL_OVERLOADED);
+    if (load_channel(hub, args->channel, &channel) != TF_OK) {
+        return tf_hub_refuse_call(call, TF_REFUSAL_OVERLOADED);
     }
     tf_channel_load(channel, &stored);
     channel->uses++;
@@ -175,16 +180,16 @@ static tf_err serve_open(const tf_call *call)
     tf_args_open args;
     if (tf_args_open_read(call->event->args, &args) != TF_OK || call->event->ref_count != 0 ||
         !tf_channel_name_is_valid(args.channel)) {
-        return refuse(call, TF_REFUSAL_BAD_REQUEST);
+        return tf_hub_refuse_call(call, TF_REFUSAL_BAD_REQUEST);
     }
     tf_channel *channel = tf_channels_find(&call->hub->channels, args.channel);
     if (channel == NULL) {
-        return open_stored(call, args.channel);
+        return open_stored(call, &args);
     }
     if (channel->stored) {
         return tf_hub_answer_open(call->conn, call->event->result, channel);
     }
-    return wait_for(call, channel->change);
+    return tf_hub_wait_call(call, channel->change);
 }
 
 tf_err tf_hub_serve_root(const tf_call *call)
@@ -192,7 +197,10 @@ tf_err tf_hub_serve_root(const tf_call *call)
     if (is_method(call, tf_slice_str("open"))) {
         return serve_open(call);
     }
-    return refuse(call, TF_REFUSAL_BAD_REQUEST);
+    if (is_method(call, tf_slice_str("channels"))) {
+        return tf_hub_serve_channels(call);
+    }
+    return tf_hub_refuse_call(call, TF_REFUSAL_BAD_REQUEST);
 }
 
 /* -- channels ------------------------------------------------------------------------------------------------------ */
@@ -200,17 +208,16 @@ tf_err tf_hub_serve_root(const tf_call *call)
 static tf_err serve_close(const tf_call *call)
 {
     if (tf_args_none_read(call->event->args) != TF_OK || call->event->ref_count != 0) {
-        return refuse(call, TF_REFUSAL_BAD_REQUEST);
+        return tf_hub_refuse_call(call, TF_REFUSAL_BAD_REQUEST);
     }
     if (call->channel->closed) {
-        static const uint8_t empty_map[] = {0x80};
-        return tf_hub_answer(call->conn, call->event->result, tf_slice_of(empty_map, sizeof(empty_map)), NULL, 0);
+        return tf_hub_answer_done(call->conn, call->event->result);
     }
     if (call->channel->change != NULL) {
-        return wait_for(call, call->channel->change);
+        return tf_hub_wait_call(call, call->channel->change);
     }
     if (call->conn->waiting_opens >= TF_HUB_OPENS_MAX) {
-        return refuse(call, TF_REFUSAL_OVERLOADED);
+        return tf_hub_refuse_call(call, TF_REFUSAL_OVERLOADED);
     }
     return change_channel(call, TF_STORE_CLOSE, call->channel);
 }
@@ -219,7 +226,7 @@ static tf_err serve_subscribe(const tf_call *call)
 {
     tf_args_subscribe args;
     if (tf_args_subscribe_read(call->event->args, &args) != TF_OK || call->event->ref_count != 1) {
-        return refuse(call, TF_REFUSAL_BAD_REQUEST);
+        return tf_hub_refuse_call(call, TF_REFUSAL_BAD_REQUEST);
     }
     return tf_hub_subscribe(call, &args);
 }
@@ -228,24 +235,28 @@ static tf_err serve_read(const tf_call *call)
 {
     tf_args_read args;
     if (tf_args_read_read(call->event->args, &args) != TF_OK || call->event->ref_count != 0) {
-        return refuse(call, TF_REFUSAL_BAD_REQUEST);
+        return tf_hub_refuse_call(call, TF_REFUSAL_BAD_REQUEST);
     }
     return tf_hub_read(call, &args);
 }
 
 tf_err tf_hub_serve_channel(const tf_call *call)
 {
-    if (is_method(call, tf_slice_str("send"))) {
-        return tf_hub_serve_send(call);
+    static const struct {
+        tf_slice name;
+        tf_err (*serve)(const tf_call *call);
+    } methods[] = {{METHOD("send"), tf_hub_serve_send},
+                   {METHOD("subscribe"), serve_subscribe},
+                   {METHOD("read"), serve_read},
+                   {METHOD("info"), tf_hub_serve_info},
+                   {METHOD("gaps"), tf_hub_serve_gaps},
+                   {METHOD("trim"), tf_hub_serve_trim},
+                   {METHOD("forget_cursor"), tf_hub_serve_forget_cursor},
+                   {METHOD("close"), serve_close}};
+    for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
+        if (is_method(call, methods[i].name)) {
+            return methods[i].serve(call);
+        }
     }
-    if (is_method(call, tf_slice_str("subscribe"))) {
-        return serve_subscribe(call);
-    }
-    if (is_method(call, tf_slice_str("read"))) {
-        return serve_read(call);
-    }
-    if (is_method(call, tf_slice_str("close"))) {
-        return serve_close(call);
-    }
-    return refuse(call, TF_REFUSAL_BAD_REQUEST);
+    return tf_hub_refuse_call(call, TF_REFUSAL_BAD_REQUEST);
 }

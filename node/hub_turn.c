@@ -42,6 +42,17 @@ tf_err tf_hub_refuse(tf_conn *conn, tf_local promise, tf_slice client_id, tf_ref
     return tf_session_resolve(conn->session, conn->hub->now, &answer, 1);
 }
 
+tf_err tf_hub_answer_done(tf_conn *conn, tf_local promise)
+{
+    static const uint8_t empty_map[] = {0x80};
+    return tf_hub_answer(conn, promise, tf_slice_of(empty_map, sizeof(empty_map)), NULL, 0);
+}
+
+tf_err tf_hub_refuse_call(const tf_call *call, tf_refusal refusal)
+{
+    return tf_hub_refuse(call->conn, call->event->result, (tf_slice){NULL, 0}, refusal);
+}
+
 static tf_err on_deliver(tf_hub *hub, tf_conn *conn, const tf_session_event *event)
 {
     tf_object *object = tf_hub_object(hub, event->local);
@@ -59,7 +70,7 @@ static tf_err on_deliver(tf_hub *hub, tf_conn *conn, const tf_session_event *eve
             return tf_hub_subscription_call(&call, (tf_subscription *)object);
         }
     }
-    return tf_hub_refuse(conn, event->result, (tf_slice){NULL, 0}, TF_REFUSAL_BAD_REQUEST);
+    return tf_hub_refuse_call(&call, TF_REFUSAL_BAD_REQUEST);
 }
 
 static void on_dropped(tf_hub *hub, tf_conn *conn, tf_local local)

@@ -13,7 +13,7 @@
     X(NONE, "none", false, 0, "not refused")                                                                           \
     X(BAD_REQUEST, "bad_request", false, 0, "malformed arguments, or no such object or method")                        \
     X(INVALID_MESSAGE, "invalid_message", false, 0, "the message is not valid")                                        \
-    X(MESSAGE_TOO_LARGE, "message_too_large", false, 0, "the body is larger than the channel takes")                   \
+    X(MESSAGE_TOO_LARGE, "message_too_large", false, 0, "the body or meta is larger than the channel takes")           \
     X(CLIENT_ID_CONFLICT, "client_id_conflict", false, 0, "this client id was used for another body")                  \
     X(UNAUTHORIZED, "unauthorized", false, 0, "not authenticated")                                                     \
     X(FORBIDDEN, "forbidden", false, 0, "not allowed")                                                                 \

@@ -1,0 +1,204 @@
+/* Changes that wait for their commit, and who waits for them. */
+#include "node/hub_internal.h"
+
+tf_slice tf_hub_pending_client_id(const tf_pending *pending)
+{
+    return tf_slice_of(pending->bytes, pending->client_id_len);
+}
+
+tf_slice tf_hub_pending_body(const tf_pending *pending)
+{
+    return tf_slice_of(pending->bytes + pending->client_id_len, pending->body_len);
+}
+
+tf_slice tf_hub_pending_meta(const tf_pending *pending)
+{
+    return tf_slice_of(pending->bytes + pending->client_id_len + pending->body_len, pending->meta_len);
+}
+
+tf_pending *tf_hub_pending_new(tf_hub *hub, tf_conn *conn, tf_store_op_kind kind, tf_channel *channel, size_t bytes)
+{
+    tf_pending *pending = tf_alloc(hub->config.mem, sizeof(*pending) + bytes);
+    if (pending == NULL) {
+        return NULL;
+    }
+    *pending = (tf_pending){.kind = kind, .channel = channel, .size = sizeof(*pending) + bytes};
+    pending->first.conn = conn;
+    pending->first.pending = pending;
+    if (conn != NULL) {
+        tf_list_append(&conn->waiting, &pending->first.in_conn);
+    }
+    channel->uses++;
+    return pending;
+}
+
+static size_t weight(const tf_pending *pending)
+{
+    return pending->body_len + pending->meta_len;
+}
+
+/* Where a key of S2 is looked for: of the client id a keyed hash, of the origin, a public key, 64 bits, both of which nobody
+ * chooses at will. What is found is compared part by part. */
+static uint64_t hash_of(const tf_channel *channel, const tf_node_id *origin, tf_guard_key client_id)
+{
+    uint64_t node = 0;
+    memcpy(&node, origin->bytes, sizeof(node));
+    return client_id.low ^ node ^ channel->number;
+}
+
+static tf_pending *first_of(const tf_hub *hub, uint64_t hash)
+{
+    uint64_t value = 0;
+    return tf_map_get(&hub->pending, hash, &value) ? (tf_pending *)(uintptr_t)value : NULL;
+}
+
+tf_pending *tf_hub_pending_find(const tf_hub *hub, const tf_send_key *key)
+{
+    tf_pending *pending = first_of(hub, hash_of(key->channel, key->origin, key->hash));
+    while (pending != NULL && !(pending->channel == key->channel && tf_node_id_eq(&pending->origin, key->origin) &&
+                                tf_slice_eq(tf_hub_pending_client_id(pending), key->client_id))) {
+        pending = pending->same_hash;
+    }
+    return pending;
+}
+
+tf_err tf_hub_pending_index(tf_hub *hub, tf_pending *pending)
+{
+    pending->hash = hash_of(pending->channel, &pending->origin, pending->key);
+    pending->same_hash = first_of(hub, pending->hash);
+    tf_err err = tf_map_put(&hub->pending, pending->hash, (uintptr_t)pending);
+    pending->indexed = err == TF_OK;
+    return err;
+}
+
+static void unindex(tf_hub *hub, tf_pending *pending)
+{
+    tf_pending *before = first_of(hub, pending->hash);
+    if (before == pending && pending->same_hash == NULL) {
+        (void)tf_map_remove(&hub->pending, pending->hash);
+    } else if (before == pending) {
+        tf_err err = tf_map_put(&hub->pending, pending->hash, (uintptr_t)pending->same_hash);
+        TF_ASSERT(err == TF_OK); /* replaces */
+    } else {
+        while (before->same_hash != pending) {
+            before = before->same_hash;
+        }
+        before->same_hash = pending->same_hash;
+    }
+    pending->indexed = false;
+}
+
+void tf_hub_gather(tf_hub *hub, tf_pending *pending)
+{
+    tf_list_append(&hub->gathered, &pending->in_queue);
+    pending->counted = true;
+    hub->committing++;
+    hub->committing_bytes += weight(pending);
+    if (pending->first.conn != NULL) {
+        pending->first.conn->committing_bytes += weight(pending);
+    }
+}
+
+tf_err tf_hub_wait(tf_conn *conn, tf_pending *pending, tf_local promise, tf_origin *origin)
+{
+    tf_waiter *waiter = tf_alloc(conn->hub->config.mem, sizeof(*waiter));
+    if (waiter == NULL) {
+        return TF_ERR_NOMEM;
+    }
+    *waiter = (tf_waiter){
+        .next = pending->resends, .pending = pending, .conn = conn, .promise = promise, .origin = origin};
+    pending->resends = waiter;
+    tf_list_append(&conn->waiting, &waiter->in_conn);
+    if (origin != NULL) {
+        origin->holds++;
+    } else {
+        conn->waiting_opens++;
+    }
+    return TF_OK;
+}
+
+/* The conn no longer waits here. */
+static void leave(tf_waiter *waiter)
+{
+    tf_conn *conn = waiter->conn;
+    bool is_first = waiter == &waiter->pending->first;
+    if (conn == NULL) {
+        return;
+    }
+    tf_list_remove(&waiter->in_conn);
+    waiter->conn = NULL;
+    if (is_first && waiter->pending->counted) {
+        conn->committing_bytes -= weight(waiter->pending);
+    }
+    if (waiter->origin == NULL) {
+        conn->waiting_opens -= waiter->pending->kind == TF_STORE_APPEND ? 0u : 1u;
+        return;
+    }
+    if (is_first) {
+        waiter->origin->in_flight--;
+        conn->in_flight--;
+    } else {
+        waiter->origin->holds--;
+    }
+    tf_hub_origin_release(conn, waiter->origin);
+}
+
+void tf_hub_waiters_clear(tf_conn *conn)
+{
+    tf_list_node *node = NULL;
+    while ((node = tf_list_first(&conn->waiting)) != NULL) {
+        tf_waiter *waiter = TF_CONTAINER(node, tf_waiter, in_conn);
+        tf_pending *pending = waiter->pending;
+        leave(waiter);
+        if (waiter == &pending->first) {
+            continue; /* what was accepted is committed all the same */
+        }
+        tf_waiter **at = &pending->resends;
+        while (*at != waiter) {
+            at = &(*at)->next;
+        }
+        *at = waiter->next;
+        tf_free(conn->hub->config.mem, waiter, sizeof(*waiter));
+    }
+}
+
+void tf_hub_pending_free(tf_hub *hub, tf_pending *pending)
+{
+    const tf_mem *mem = hub->config.mem;
+    leave(&pending->first);
+    while (pending->resends != NULL) {
+        tf_waiter *waiter = pending->resends;
+        pending->resends = waiter->next;
+        leave(waiter);
+        tf_free(mem, waiter, sizeof(*waiter));
+    }
+    if (pending->indexed) {
+        unindex(hub, pending);
+    }
+    if (pending->counted) {
+        hub->committing--;
+        hub->committing_bytes -= weight(pending);
+    }
+    tf_list_remove(&pending->in_queue);
+    if (pending->channel->change == pending) {
+        pending->channel->change = NULL;
+    }
+    if (pending->channel->trim == pending) {
+        pending->channel->trim = NULL;
+    }
+    tf_hub_cursor_left(hub, pending);
+    tf_hub_channel_release(hub, pending->channel);
+    tf_free(mem, pending, pending->size);
+}
+
+void tf_hub_pending_clear(tf_hub *hub)
+{
+    tf_list_node *node = NULL;
+    while ((node = tf_list_first(&hub->gathered)) != NULL) {
+        tf_hub_pending_free(hub, TF_CONTAINER(node, tf_pending, in_queue));
+    }
+    for (size_t i = 0; i < hub->group.count; i++) {
+        tf_hub_pending_free(hub, hub->group_pending[i]);
+    }
+    hub->group.count = 0;
+}

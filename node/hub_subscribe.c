@@ -1,0 +1,215 @@
+/* Subscriptions: their beginning, what their subscriber says to them, their end (S10). */
+#include "node/hub_internal.h"
+
+void tf_hub_subscription_end(tf_hub *hub, tf_subscription *subscription)
+{
+    tf_conn *conn = subscription->conn;
+    tf_list_remove(&subscription->in_conn);
+    tf_hub_set_off(subscription);
+    if (subscription->durable != NULL) {
+        subscription->durable->subscription = NULL;
+        tf_hub_durable_release(hub, subscription->durable);
+    }
+    subscription->channel->subscriptions--;
+    (void)tf_map_remove(&hub->objects, subscription->object.local);
+    conn->subscription_count--;
+    hub->subscription_count--;
+    if (!conn->failed && conn->error == TF_OK) {
+        tf_session_release(conn->session, hub->now, subscription->sink);
+        tf_hub_wake(conn);
+    }
+    tf_hub_channel_release(hub, subscription->channel);
+    tf_free(hub->config.mem, subscription, sizeof(*subscription));
+}
+
+void tf_hub_subscriptions_clear(tf_conn *conn)
+{
+    tf_list_node *node = NULL;
+    while ((node = tf_list_first(&conn->subscriptions)) != NULL) {
+        tf_hub_subscription_end(conn->hub, TF_CONTAINER(node, tf_subscription, in_conn));
+    }
+}
+
+/* Where it begins by what was asked for, and what the subscriber is told about it. */
+static tf_err find_start(const tf_call *call, const tf_args_subscribe *args, tf_result_subscribe *out)
+{
+    const tf_hub *hub = call->hub;
+    const tf_channel *channel = call->channel;
+    tf_store_channel stored;
+    tf_err err = hub->store.table->channel_find(hub->store.ctx, tf_channel_name(channel), &stored);
+    if (err != TF_OK) {
+        return err;
+    }
+    *out = (tf_result_subscribe){.epoch = channel->epoch, .head = channel->head, .first = stored.first};
+    switch (args->from.kind) {
+    case TF_FROM_NEW:
+        out->next = channel->head + 1;
+        return TF_OK;
+    case TF_FROM_FIRST:
+        out->next = stored.first;
+        return TF_OK;
+    case TF_FROM_SEQ:
+        /* A position in another numbering says nothing here: all that there is comes (P2, the answer tells). */
+        out->next = args->from.value;
+        if (out->next < stored.first || (args->has_epoch && args->epoch != channel->epoch)) {
+            out->next = stored.first;
+        }
+        return TF_OK;
+    case TF_FROM_TIME:
+        out->next = args->from.value > INT64_MAX
+                        ? channel->head + 1
+                        : hub->store.table->find_time(hub->store.ctx, channel->number, (int64_t)args->from.value);
+        return TF_OK;
+    }
+    TF_UNREACHABLE();
+}
+
+/* Where a durable one begins: at its cursor, or at what its subscriber got above that before it lost its session. */
+static void resume(const tf_call *call, const tf_args_subscribe *args, const tf_durable *durable,
+                   tf_result_subscribe *start)
+{
+    const tf_channel *channel = call->channel;
+    bool is_own = args->from.kind == TF_FROM_SEQ && args->has_epoch && args->epoch == channel->epoch;
+    if (durable->next == 0 || (is_own && args->from.value > durable->next)) {
+        return;
+    }
+    start->next = durable->next;
+    start->resumed = true;
+}
+
+static tf_subscription *make(const tf_call *call, const tf_args_subscribe *args, uint64_t next)
+{
+    tf_hub *hub = call->hub;
+    tf_conn *conn = call->conn;
+    tf_subscription *subscription = tf_alloc(hub->config.mem, sizeof(*subscription));
+    if (subscription == NULL) {
+        return NULL;
+    }
+    *subscription = (tf_subscription){.object = {TF_OBJECT_SUBSCRIPTION, tf_local_next(hub->config.ids)},
+                                      .conn = conn,
+                                      .channel = call->channel,
+                                      .sink = call->event->refs[0].local,
+                                      .next = next,
+                                      .echo = args->echo,
+                                      .limit = args->limit};
+    if (tf_map_put(&hub->objects, subscription->object.local, (uintptr_t)subscription) != TF_OK) {
+        tf_free(hub->config.mem, subscription, sizeof(*subscription));
+        return NULL;
+    }
+    tf_session_hold(conn->session, subscription->sink);
+    call->channel->uses++;
+    call->channel->subscriptions++;
+    conn->subscription_count++;
+    hub->subscription_count++;
+    tf_list_append(&conn->subscriptions, &subscription->in_conn);
+    return subscription;
+}
+
+static tf_err answer(const tf_call *call, tf_subscription *subscription, const tf_result_subscribe *start)
+{
+    uint8_t bytes[TF_RESULT_SMALL_MAX];
+    tf_writer w;
+    tf_wr_init(&w, bytes, sizeof(bytes));
+    tf_result_subscribe_write(&w, start);
+    TF_ASSERT(tf_wr_ok(&w));
+    tf_mention ref = {subscription->object.local, TF_REF_OBJECT};
+    tf_err err = tf_hub_answer(call->conn, call->event->result, tf_slice_of(bytes, tf_wr_len(&w)), &ref, 1);
+    if (err != TF_OK) {
+        tf_hub_subscription_end(call->hub, subscription);
+        return err == TF_ERR_NOMEM ? err : tf_hub_refuse_call(call, TF_REFUSAL_OVERLOADED);
+    }
+    if (start->next > call->channel->head && !subscription->renumbered) {
+        tf_hub_set_live(subscription);
+    } else {
+        tf_hub_set_lagging(subscription);
+    }
+    return TF_OK;
+}
+
+/* The one that has the name ends: nothing but `ended` comes to it any more. */
+static void take_over(tf_subscription *before)
+{
+    before->durable->subscription = NULL;
+    before->durable = NULL;
+    before->over = true;
+    tf_hub_set_lagging(before);
+}
+
+static tf_err begin_durable(const tf_call *call, const tf_args_subscribe *args, tf_result_subscribe *start)
+{
+    bool renumbered = false;
+    tf_refusal refusal = TF_REFUSAL_NONE;
+    tf_durable *durable = tf_hub_durable_get(call, args->durable, &renumbered, &refusal);
+    if (durable == NULL) {
+        return tf_hub_refuse_call(call, refusal);
+    }
+    if (renumbered) {
+        start->next = start->first;
+    }
+    resume(call, args, durable, start);
+    tf_subscription *subscription = make(call, args, start->next);
+    if (subscription == NULL) {
+        tf_hub_durable_release(call->hub, durable);
+        return TF_ERR_NOMEM;
+    }
+    if (durable->subscription != NULL) {
+        take_over(durable->subscription);
+    }
+    durable->subscription = subscription;
+    subscription->durable = durable;
+    subscription->renumbered = renumbered;
+    tf_hub_durable_begin(call->hub, durable, start->next);
+    return answer(call, subscription, start);
+}
+
+tf_err tf_hub_subscribe(const tf_call *call, const tf_args_subscribe *args)
+{
+    const tf_mention *sink = &call->event->refs[0];
+    tf_result_subscribe start;
+    /* A sink is an object of the subscriber: not one of ours, and no promise. */
+    if (sink->kind != TF_REF_OBJECT || tf_hub_object(call->hub, sink->local) != NULL) {
+        return tf_hub_refuse_call(call, TF_REFUSAL_BAD_REQUEST);
+    }
+    if (call->event->result == TF_LOCAL_NONE) {
+        return TF_OK; /* nothing to end it by */
+    }
+    if (call->conn->subscription_count >= call->hub->config.subscriptions_per_peer) {
+        return tf_hub_refuse_call(call, TF_REFUSAL_OVERLOADED);
+    }
+    if (find_start(call, args, &start) != TF_OK) {
+        return tf_hub_refuse_call(call, TF_REFUSAL_UNAVAILABLE);
+    }
+    if (args->durable.len > 0) {
+        return begin_durable(call, args, &start);
+    }
+    tf_subscription *subscription = make(call, args, start.next);
+    return subscription == NULL ? TF_ERR_NOMEM : answer(call, subscription, &start);
+}
+
+/* -- what its subscriber says to it -------------------------------------------------------------------------------- */
+
+static tf_err serve_more(const tf_call *call, tf_subscription *subscription)
+{
+    tf_args_more more;
+    if (call->event->result != TF_LOCAL_NONE || tf_args_more_read(call->event->args, &more) != TF_OK) {
+        return tf_hub_refuse_call(call, TF_REFUSAL_BAD_REQUEST);
+    }
+    if (more.limit > subscription->limit) {
+        subscription->limit = more.limit;
+        if (!tf_list_has(&subscription->in_channel)) {
+            tf_hub_set_lagging(subscription);
+        }
+    }
+    return TF_OK;
+}
+
+tf_err tf_hub_subscription_call(const tf_call *call, tf_subscription *subscription)
+{
+    if (subscription->conn == call->conn && tf_slice_eq(call->event->method, tf_slice_str("more"))) {
+        return serve_more(call, subscription);
+    }
+    if (subscription->conn == call->conn && tf_slice_eq(call->event->method, tf_slice_str("confirm"))) {
+        return tf_hub_serve_confirm(call, subscription);
+    }
+    return tf_hub_refuse_call(call, TF_REFUSAL_BAD_REQUEST);
+}
