@@ -67,6 +67,15 @@
 #define TF_OUT_QUEUE_BYTES (4u << 20)
 #define TF_STORE_MEMORY_BYTES (1u << 30)
 
+/* Commit log of the embedded store. */
+#define TF_LOG_SEGMENT_SIZE (16u << 20)
+#define TF_LOG_SEGMENT_SIZE_MIN (256u << 10)
+#define TF_LOG_SEGMENT_SIZE_MAX (64u << 20)
+#define TF_LOG_SEGMENTS 64u       /* of segment_size, all its files together */
+#define TF_LOG_SEGMENTS_MIN 4u
+#define TF_LOG_SPARE 8u           /* released segments that are kept to be recycled */
+#define TF_LOG_GROUP_MAX (2u << 20) /* at least; more where a segment holds more */
+
 /* Timers (design numbers: PROTOCOL.md "Timers"). */
 #define TF_KEEPALIVE (10 * TF_SECOND)
 #define TF_IDLE_LIMIT (30 * TF_SECOND)

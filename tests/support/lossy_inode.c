@@ -1,0 +1,133 @@
+/* Files of the lossy disk apart from their names: what is read, what is on the disk, and what lies between. */
+#include "tests/support/lossy_internal.h"
+
+#include <stdlib.h>
+
+#define BLOCK 512u
+
+static void image_resize(tf_lossy_image *image, uint64_t size)
+{
+    if (size > image->room) {
+        uint64_t room = size < 2 * image->room ? 2 * image->room : size;
+        uint8_t *bytes = tf_lossy_get((size_t)room);
+        if (image->size > 0) {
+            memcpy(bytes, image->bytes, (size_t)image->size);
+        }
+        free(image->bytes);
+        image->bytes = bytes;
+        image->room = room;
+    }
+    if (size < image->size) {
+        memset(image->bytes + size, 0, (size_t)(image->size - size));
+    }
+    image->size = size;
+}
+
+static void image_write(tf_lossy_image *image, uint64_t offset, const uint8_t *bytes, uint64_t len)
+{
+    if (len == 0) {
+        return;
+    }
+    if (offset + len > image->size) {
+        image_resize(image, offset + len);
+    }
+    memcpy(image->bytes + offset, bytes, (size_t)len);
+}
+
+void tf_lossy_image_copy(tf_lossy_image *to, const tf_lossy_image *from)
+{
+    image_resize(to, 0);
+    image_resize(to, from->size);
+    if (from->size > 0) {
+        memcpy(to->bytes, from->bytes, (size_t)from->size);
+    }
+}
+
+void tf_lossy_apply(tf_lossy_image *image, const tf_lossy_change *c)
+{
+    if (c->bytes == NULL) {
+        image_resize(image, c->offset);
+    } else {
+        image_write(image, c->offset, c->bytes, c->len);
+    }
+}
+
+/* A part of a write: cut at any byte, from either side, or any of its blocks. */
+static void apply_torn(tf_lossy_image *image, const tf_lossy_change *c, tf_test_random *random)
+{
+    uint64_t cut = tf_test_random_below(random, c->len + 1);
+    switch (tf_test_random_below(random, 3)) {
+    case 0:
+        image_write(image, c->offset, c->bytes, cut);
+        return;
+    case 1:
+        image_write(image, c->offset + cut, c->bytes + cut, c->len - cut);
+        return;
+    default:
+        break;
+    }
+    for (uint64_t at = 0; at < c->len;) {
+        uint64_t end = (c->offset + at) / BLOCK * BLOCK + BLOCK - c->offset;
+        end = end < c->len ? end : c->len;
+        if (tf_test_random_chance(random, 1, 2)) {
+            image_write(image, c->offset + at, c->bytes + at, end - at);
+        }
+        at = end;
+    }
+}
+
+/* What nobody synced: lost, kept or torn. */
+static void apply_perhaps(tf_lossy_image *image, const tf_lossy_change *c, tf_test_random *random)
+{
+    uint64_t choice = tf_test_random_below(random, 4);
+    if (choice == 0) {
+        return;
+    }
+    if (choice == 1 || c->bytes == NULL) {
+        tf_lossy_apply(image, c);
+    } else {
+        apply_torn(image, c, random);
+    }
+}
+
+/* Takes the changes one by one; NULL: there is none. The caller frees it. */
+static tf_lossy_change *take_change(tf_lossy_inode *inode)
+{
+    tf_lossy_change *c = inode->changes;
+    inode->changes = c == NULL ? NULL : c->next;
+    return c;
+}
+
+static void free_change(tf_lossy_change *c)
+{
+    free(c->bytes);
+    free(c);
+}
+
+void tf_lossy_add_change(tf_lossy_inode *inode, uint64_t offset, const uint8_t *bytes, uint64_t len)
+{
+    tf_lossy_change *c = tf_lossy_get(sizeof(*c));
+    *c = (tf_lossy_change){.offset = offset, .len = len};
+    if (bytes != NULL) {
+        c->bytes = tf_lossy_get((size_t)len);
+        memcpy(c->bytes, bytes, (size_t)len);
+    }
+    tf_lossy_change **end = &inode->changes;
+    while (*end != NULL) {
+        end = &(*end)->next;
+    }
+    *end = c;
+    tf_lossy_apply(&inode->live, c);
+}
+
+void tf_lossy_settle_inode(tf_lossy_inode *inode, tf_test_random *random)
+{
+    for (tf_lossy_change *c = take_change(inode); c != NULL; c = take_change(inode)) {
+        if (random == NULL) {
+            tf_lossy_apply(&inode->disk, c);
+        } else {
+            apply_perhaps(&inode->disk, c, random);
+        }
+        free_change(c);
+    }
+}
