@@ -17,18 +17,22 @@
 
 #define LIMIT_DEFAULT 60.0
 #define SETTLE_DEFAULT 2.0
+#define SECONDS_MAX 1e6
 
 static const char usage_text[] =
     "usage: tf-load sub URI CHANNEL -n N [-c CONNECTIONS] [-f READYFILE] [-l LATENCYFILE] [common options]\n"
-    "       tf-load pub URI CHANNEL -n N [-s SIZE] [-r RATE] [-w WINDOW] [common options]\n"
+    "       tf-load pub URI CHANNEL -n N | -T SECONDS [-c CONNECTIONS] [-s SIZE] [-r RATE] [-w WINDOW] [common options]\n"
+    "       tf-load replay URI CHANNEL -n N [common options]\n"
     "       tf-load idle URI CHANNEL -c CONNECTIONS [-f READYFILE] [common options], until standard input ends\n"
-    "  -n, --count N            messages (sub: for each connection)\n"
-    "  -c, --connections N      sub: so many, each with a thread of its own\n"
+    "  -n, --count N            messages (sub: for each connection; pub: of all connections together)\n"
+    "  -c, --connections N      sub, pub: so many, each with a thread of its own\n"
     "  -f, --ready FILE         sub: makes this file when all subscriptions stand\n"
     "  -l, --latencies FILE     sub: writes a line for each message: seq sent_ns received_ns due_ns\n"
     "  -s, --size BYTES         pub: of a body, at least 24 (default 128)\n"
     "  -r, --rate R             pub: messages a second (default: as fast as they are taken)\n"
-    "  -w, --max-in-flight N    pub: at most so many without an ack\n"
+    "  -w, --max-in-flight N    pub: at most so many without an ack, on each connection\n"
+    "  -T, --seconds S          pub: sends for so long, or until it has sent N\n"
+    "  --slice SECONDS          pub: prints the acks of each such part of the run, too\n"
     "common: --routes stream|datagram|both (both)   -i, --identity FILE (default: new keys)\n"
     "        -t, --limit SECONDS of the whole run (60)   --settle SECONDS to wait for all routes (2)\n"
     "        --keepalive SECONDS (10)\n";
@@ -150,7 +154,7 @@ bool tf_load_touch(const char *path)
 
 /* -- options ------------------------------------------------------------------------------------------------------- */
 
-enum { OPTION_ROUTES = 256, OPTION_SETTLE, OPTION_KEEPALIVE };
+enum { OPTION_ROUTES = 256, OPTION_SETTLE, OPTION_KEEPALIVE, OPTION_SLICE };
 
 static const struct option long_options[] = {
     {"count", required_argument, NULL, 'n'},
@@ -162,6 +166,8 @@ static const struct option long_options[] = {
     {"max-in-flight", required_argument, NULL, 'w'},
     {"identity", required_argument, NULL, 'i'},
     {"limit", required_argument, NULL, 't'},
+    {"seconds", required_argument, NULL, 'T'},
+    {"slice", required_argument, NULL, OPTION_SLICE},
     {"routes", required_argument, NULL, OPTION_ROUTES},
     {"settle", required_argument, NULL, OPTION_SETTLE},
     {"keepalive", required_argument, NULL, OPTION_KEEPALIVE},
@@ -179,6 +185,14 @@ static bool number(const char *text, double low, double high, double *out)
     }
     *out = value;
     return true;
+}
+
+static bool seconds(const char *text, double low, double high, tf_time *out)
+{
+    double value = 0;
+    bool ok = number(text, low, high, &value);
+    *out = ok ? (tf_time)(value * (double)TF_SECOND) : *out;
+    return ok;
 }
 
 static bool routes_value(tf_load_options *options, const char *text)
@@ -221,18 +235,15 @@ static bool one_number(tf_load_options *options, int option, const char *text)
     case 'r':
         return number(text, 0.001, 1e7, &options->rate);
     case OPTION_KEEPALIVE:
-        if (!number(text, (double)TF_KEEPALIVE_MS_MIN / 1e3, (double)TF_KEEPALIVE_MS_MAX / 1e3, &value)) {
-            return false;
-        }
-        options->keepalive = (tf_time)(value * (double)TF_SECOND);
-        return true;
+        return seconds(text, (double)TF_KEEPALIVE_MS_MIN / 1e3, (double)TF_KEEPALIVE_MS_MAX / 1e3, &options->keepalive);
     case 't':
+        return seconds(text, 0, SECONDS_MAX, &options->limit);
     case OPTION_SETTLE:
-        if (!number(text, 0, 1e6, &value)) {
-            return false;
-        }
-        *(option == 't' ? &options->limit : &options->settle) = (tf_time)(value * (double)TF_SECOND);
-        return true;
+        return seconds(text, 0, SECONDS_MAX, &options->settle);
+    case 'T':
+        return seconds(text, 0.001, SECONDS_MAX, &options->send_time);
+    case OPTION_SLICE:
+        return seconds(text, 0.001, SECONDS_MAX, &options->slice);
     default: /* getopt has complained */
         return false;
     }
@@ -261,10 +272,13 @@ static bool parse(tf_load_options *options, int argc, char **argv)
 {
     char why[TF_WHY_MAX];
     int option = 0;
-    while ((option = getopt_long(argc, argv, "n:c:f:l:s:r:w:i:t:", long_options, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "n:c:f:l:s:r:w:i:t:T:", long_options, NULL)) != -1) {
         if (!one_option(options, option, optarg)) {
             return false;
         }
+    }
+    if (options->count == 0 && options->send_time > 0 && strcmp(argv[0], "pub") == 0) {
+        options->count = UINT64_MAX;
     }
     if (argc - optind != 2 || options->count == 0) {
         return false;
@@ -286,7 +300,8 @@ typedef struct load_mode {
     int (*run)(const tf_load_options *options);
 } load_mode;
 
-static const load_mode modes[] = {{"pub", tf_load_pub}, {"sub", tf_load_sub}, {"idle", tf_load_idle}};
+static const load_mode modes[] = {
+    {"pub", tf_load_pub}, {"sub", tf_load_sub}, {"replay", tf_load_replay}, {"idle", tf_load_idle}};
 
 int main(int argc, char **argv)
 {

@@ -18,13 +18,15 @@ typedef struct tf_load_options {
     const char *ready_file;   /* made when all subscriptions stand */
     const char *latency_file; /* one line a message */
     tf_uri uri;
-    uint64_t count;
+    uint64_t count; /* sub: of each connection; pub: of all together */
     uint64_t size;
     double rate;            /* messages a second; 0: as fast as they are taken */
     uint32_t connections;
     uint32_t max_in_flight; /* 0: what the relay announces and the library queues */
     tf_routes routes;
-    tf_time limit;  /* of the whole run */
+    tf_time limit;     /* of the whole run */
+    tf_time send_time; /* pub: sends for so long; 0: until the count is reached */
+    tf_time slice;     /* pub: acks are counted by slices of time, too; 0: not */
     tf_time keepalive; /* 0: the default */
     tf_time settle; /* waits at most so long for all routes before it begins */
 } tf_load_options;
@@ -61,6 +63,7 @@ bool tf_load_touch(const char *path);
 
 int tf_load_idle(const tf_load_options *options);
 int tf_load_pub(const tf_load_options *options);
+int tf_load_replay(const tf_load_options *options);
 int tf_load_sub(const tf_load_options *options);
 
 #endif
