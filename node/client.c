@@ -21,9 +21,13 @@ tf_err tf_client_new(tf_client **out, tf_hub *hub, const tf_client_config *confi
     if (config->queue_bytes == 0) {
         client->config.queue_bytes = QUEUE_BYTES;
     }
+    if (config->session_timeout == 0) {
+        client->config.session_timeout = TF_SESSION_TIMEOUT;
+    }
     tf_map_init(&client->requests, hub->config.mem, hub->hash_key);
     tf_map_init(&client->ids, hub->config.mem, hub->hash_key);
     tf_list_init(&client->active);
+    tf_list_init(&client->asks);
     tf_list_init(&client->events);
     tf_list_append(&hub->clients, &client->in_clients);
     *out = client;
@@ -55,6 +59,7 @@ void tf_client_free(tf_client *client)
     tf_list_node *node = NULL;
     tf_client_unbind(client, client->hub->now);
     free_current(client);
+    tf_client_asks_clear(client);
     while ((node = tf_list_first(&client->events)) != NULL) {
         tf_note *note = TF_CONTAINER(node, tf_note, in_events);
         tf_list_remove(node);
@@ -93,6 +98,7 @@ static void unbind_channel(tf_client_channel *channel)
     channel->retry_at = TF_NEVER;
     channel->waiting = false;
     channel->close_requested = false;
+    channel->confirm_sent = 0;
     channel->subscription = TF_LOCAL_NONE;
     if (channel->sub == TF_SUB_REQUESTED || channel->sub == TF_SUB_LIVE) {
         channel->sub = TF_SUB_WANTED;
@@ -114,6 +120,7 @@ void tf_client_unbind(tf_client *client, tf_time now)
     for (size_t i = 0; i < client->channel_count; i++) {
         unbind_channel(client->channels[i]);
     }
+    tf_client_asks_reset(client);
     TF_ASSERT(client->in_flight == 0);
 }
 
@@ -156,10 +163,12 @@ static tf_err make_channel(tf_client *client, tf_slice name)
                                    .index = client->channel_count,
                                    .retry_at = TF_NEVER,
                                    .resend_at = TF_NEVER,
+                                   .resend_limit = TF_NEVER,
                                    .window = UINT32_MAX,
                                    .open_request = {TF_REQUEST_OPEN, channel},
                                    .subscribe_request = {TF_REQUEST_SUBSCRIBE, channel},
                                    .close_request = {TF_REQUEST_CLOSE, channel},
+                                   .confirm_request = {TF_REQUEST_CONFIRM, channel},
                                    .name_len = name.len};
     memcpy(channel->name, name.data, name.len);
     tf_list_init(&channel->sends);
@@ -173,7 +182,7 @@ static tf_err make_channel(tf_client *client, tf_slice name)
     return TF_OK;
 }
 
-tf_err tf_client_open(tf_client *client, tf_time now, tf_slice name, size_t *channel)
+tf_err tf_client_find(tf_client *client, tf_time now, tf_slice name, size_t *channel)
 {
     TF_ASSERT(now >= client->hub->now);
     if (!tf_channel_name_is_valid(name)) {
@@ -191,6 +200,15 @@ tf_err tf_client_open(tf_client *client, tf_time now, tf_slice name, size_t *cha
     tf_err err = make_channel(client, name);
     if (err == TF_OK) {
         *channel = client->channel_count - 1;
+    }
+    return err;
+}
+
+tf_err tf_client_open(tf_client *client, tf_time now, tf_slice name, size_t *channel)
+{
+    tf_err err = tf_client_find(client, now, name, channel);
+    if (err == TF_OK) {
+        client->channels[*channel]->creates = true;
     }
     return err;
 }
@@ -307,9 +325,14 @@ bool tf_client_next_event(tf_client *client, tf_client_event *out)
             tf_client_activate(channel);
         }
     }
+    if (note->event.type == TF_CLIENT_ACTIVITY || note->event.type == TF_CLIENT_GAP ||
+        note->event.type == TF_CLIENT_SUBSCRIBED) {
+        tf_client_cursor_handed(client->channels[note->event.channel], &note->event);
+    }
     if (note->event.type == TF_CLIENT_ACK || note->event.type == TF_CLIENT_REFUSED) {
         give_back(client, note);
     }
+    client->ask_count -= note->event.type == TF_CLIENT_ANSWER ? 1u : 0u;
     *out = note->event;
     return true;
 }

@@ -3,6 +3,8 @@
  * client.c        life, channels, binding, events
  * client_send.c   the queue of sends, their window, retries (S7)
  * client_sub.c    subscriptions: position, activities, gaps (P2)
+ * client_cursor.c what is confirmed of a durable one (S10)
+ * client_ask.c    questions with one answer each
  * client_turn.c   what comes from the peer, what is due to go out */
 #ifndef TF_NODE_CLIENT_INTERNAL_H
 #define TF_NODE_CLIENT_INTERNAL_H
@@ -24,6 +26,8 @@ typedef enum tf_request_kind {
     TF_REQUEST_OPEN,
     TF_REQUEST_SUBSCRIBE,
     TF_REQUEST_CLOSE,
+    TF_REQUEST_CONFIRM,
+    TF_REQUEST_ASK,
     TF_REQUEST_SEND
 } tf_request_kind;
 
@@ -39,13 +43,17 @@ typedef struct tf_item {
     tf_list_node in_channel; /* channel->sends, in order, until it has its answer */
     bool in_flight;
     bool was_sent;
+    tf_time sent_since; /* when it was sent first by us, or taken when another process did that; once was_sent */
+    tf_time sent_before; /* so long before that another process had sent it */
     tf_time refused_since; /* TF_NEVER: never refused */
     tf_refusal refused_for; /* the last time */
     uint64_t cookie;
     uint8_t id[TF_ACTIVITY_ID_MAX]; /* of the ack */
+    int64_t expires_ms;
     size_t client_id_len;
+    size_t meta_len;
     size_t body_len;
-    uint8_t bytes[]; /* client id, body */
+    uint8_t bytes[]; /* client id, meta, body */
 } tf_item;
 
 typedef enum tf_open_state { TF_OPEN_NONE, TF_OPEN_REQUESTED, TF_OPEN_DONE, TF_OPEN_REFUSED } tf_open_state;
@@ -70,6 +78,8 @@ typedef struct tf_client_channel {
     tf_request open_request;
     tf_request subscribe_request;
     tf_request close_request;
+    tf_request confirm_request;
+    bool creates; /* `open` makes the channel if it is missing */
     bool close_wanted;
     bool close_requested;
     /* Sends */
@@ -78,6 +88,7 @@ typedef struct tf_client_channel {
     uint32_t window;  /* grows back after a refusal; UINT32_MAX: no bound of its own */
     bool recovering;  /* a retryable refusal came: when nothing is in flight, the oldest goes alone */
     tf_time resend_at;
+    tf_time resend_limit; /* a send is not sent again so long after its first time (S2); TF_NEVER: it always may */
     tf_list_node *cursor; /* the first that is not in flight; all before it are */
     /* Subscription */
     tf_sub_state sub;
@@ -89,6 +100,15 @@ typedef struct tf_client_channel {
     uint64_t received;     /* bytes of activities, of this subscription */
     uint64_t limit;        /* of them, that we told the peer */
     uint64_t backlog;      /* bytes of activities that wait as events */
+    bool epoch_told;       /* a GAP says already that the numbering is another one */
+    /* What the application has of it, and what it confirmed; seqs below: */
+    uint64_t handed_epoch;
+    uint64_t handed;
+    uint64_t confirmed;       /* by the application, in this epoch; 0: nothing */
+    uint64_t confirm_sent;    /* asked for, not answered; 0: nothing */
+    uint64_t confirm_durable; /* answered */
+    size_t durable_len; /* 0: not durable */
+    uint8_t durable[TF_CURSOR_NAME_MAX];
     size_t name_len;
     uint8_t name[TF_CHANNEL_NAME_MAX];
 } tf_client_channel;
@@ -104,6 +124,8 @@ struct tf_client {
     tf_map requests;
     tf_map ids;     /* hashes of the client ids that are in flight */
     tf_list active; /* channels that may have something to send */
+    tf_list asks;   /* without an answer, in the order in which they were asked */
+    size_t ask_count; /* those with an answer that was not pulled included */
     tf_list events;
     tf_note *current; /* given out last */
     size_t in_flight;
@@ -155,6 +177,8 @@ void tf_client_sends_tick(tf_client_channel *channel);
 /* The channel is refused for good: so are its sends. */
 TF_MUST_CHECK tf_err tf_client_sends_refuse(tf_client_channel *channel, const tf_result_refusal *refusal);
 void tf_client_sends_clear(tf_client_channel *channel);
+/* How long the peer keeps keys of the channel; 0: as long as the channel. */
+void tf_client_sends_age(tf_client_channel *channel, uint64_t dedup_age_ms);
 
 /* -- client_sub.c -- */
 /* Has the application taken so much that the peer should know? */
@@ -164,7 +188,30 @@ TF_MUST_CHECK tf_err tf_client_sub_request(tf_client_channel *channel);
 TF_MUST_CHECK tf_err tf_client_sub_answered(tf_client_channel *channel, const tf_session_event *event);
 TF_MUST_CHECK tf_err tf_client_sub_activity(tf_client_channel *channel, tf_slice args);
 TF_MUST_CHECK tf_err tf_client_sub_gap(tf_client_channel *channel, tf_slice args);
+TF_MUST_CHECK tf_err tf_client_sub_ended(tf_client_channel *channel, tf_slice args);
 /* S8: an own send was acked. */
 void tf_client_sub_own(tf_client_channel *channel, uint64_t seq);
+
+/* -- client_cursor.c -- */
+/* An event of the subscription goes to the application. */
+void tf_client_cursor_handed(tf_client_channel *channel, const tf_client_event *event);
+/* There is a confirmed position that the peer was not asked for, and it can be. */
+bool tf_client_cursor_is_due(const tf_client_channel *channel);
+TF_MUST_CHECK tf_err tf_client_cursor_request(tf_client_channel *channel);
+TF_MUST_CHECK tf_err tf_client_cursor_answered(tf_client_channel *channel);
+/* The numbering is another one: what was confirmed means nothing any more. */
+void tf_client_cursor_reset(tf_client_channel *channel);
+
+/* -- client_ask.c -- */
+/* Sends what can be asked now. Not TF_OK: the conn must fail. */
+TF_MUST_CHECK tf_err tf_client_asks_push(tf_client *client);
+TF_MUST_CHECK tf_err tf_client_ask_answered(tf_request *request, const tf_session_event *event);
+TF_MUST_CHECK tf_err tf_client_ask_refused(tf_request *request, const tf_result_refusal *refusal);
+/* The channel is refused for good: so is what was asked of it. */
+TF_MUST_CHECK tf_err tf_client_asks_refuse(tf_client_channel *channel, const tf_result_refusal *refusal);
+void tf_client_asks_tick(tf_client *client);
+/* A new session, or none: all is asked again. */
+void tf_client_asks_reset(tf_client *client);
+void tf_client_asks_clear(tf_client *client);
 
 #endif

@@ -12,9 +12,14 @@ static tf_slice client_id_of(const tf_item *item)
     return tf_slice_of(item->bytes, item->client_id_len);
 }
 
+static tf_slice meta_of(const tf_item *item)
+{
+    return tf_slice_of(item->bytes + item->client_id_len, item->meta_len);
+}
+
 static tf_slice body_of(const tf_item *item)
 {
-    return tf_slice_of(item->bytes + item->client_id_len, item->body_len);
+    return tf_slice_of(item->bytes + item->client_id_len + item->meta_len, item->body_len);
 }
 
 /* In client->ids while it is in flight. Two with one hash go one after the other, no more. */
@@ -32,30 +37,35 @@ static tf_item *item_at(tf_list_node *node)
 /* -- into the queue ------------------------------------------------------------------------------------------------ */
 
 /* S2: instance, counter: unique for this node id for ever. */
-static size_t make_id(tf_client *client, uint8_t out[TF_CLIENT_ID_MAX])
+size_t tf_client_make_id(tf_client *client, uint8_t out[TF_CLIENT_ID_MAX])
 {
     tf_hex16(client->config.instance, out);
     out[16] = '-';
     return 17u + tf_decimal(++client->made, out + 17);
 }
 
-static tf_item *make_item(tf_client_channel *channel, tf_slice client_id, const tf_send *send)
+static tf_item *make_item(tf_client_channel *channel, tf_time now, tf_slice client_id, const tf_send *send)
 {
-    size_t size = sizeof(tf_item) + client_id.len + send->body.len;
+    size_t size = sizeof(tf_item) + client_id.len + send->meta.len + send->body.len;
     tf_item *item = tf_alloc(channel->client->hub->config.mem, size);
     if (item == NULL) {
         return NULL;
     }
     *item = (tf_item){.note = {.event = {.channel = channel->index, .cookie = send->cookie}, .size = size, .weight = size},
                       .request = {TF_REQUEST_SEND, channel},
+                      .was_sent = send->was_sent,
+                      .sent_since = now,
+                      .sent_before = send->sent_ago,
                       .refused_since = TF_NEVER,
                       .cookie = send->cookie,
+                      .expires_ms = send->expires_ms,
                       .client_id_len = client_id.len,
+                      .meta_len = send->meta.len,
                       .body_len = send->body.len};
-    memcpy(item->bytes, client_id.data, client_id.len);
-    if (send->body.len > 0) {
-        memcpy(item->bytes + client_id.len, send->body.data, send->body.len);
-    }
+    uint8_t *at = item->bytes;
+    (void)tf_client_keep(&at, client_id);
+    (void)tf_client_keep(&at, send->meta);
+    (void)tf_client_keep(&at, send->body);
     return item;
 }
 
@@ -74,20 +84,20 @@ tf_err tf_client_send(tf_client *client, tf_time now, size_t channel, const tf_s
     if (client_id.len > 0 && !tf_client_id_is_valid(client_id)) {
         return TF_ERR_USAGE;
     }
-    if (send->body.len > TF_BODY_MAX) {
+    if (send->body.len > TF_BODY_MAX || send->meta.len > TF_META_MAX) {
         return TF_ERR_LIMIT_BYTES;
     }
     if (ch->open == TF_OPEN_REFUSED) {
         return TF_ERR_CLOSED;
     }
-    if (is_queue_full(client, sizeof(tf_item) + TF_CLIENT_ID_MAX + send->body.len)) {
+    if (is_queue_full(client, sizeof(tf_item) + TF_CLIENT_ID_MAX + send->meta.len + send->body.len)) {
         client->wants_room = true;
         return TF_ERR_AGAIN;
     }
     if (client_id.len == 0) {
-        client_id = tf_slice_of(made, make_id(client, made));
+        client_id = tf_slice_of(made, tf_client_make_id(client, made));
     }
-    tf_item *item = make_item(ch, client_id, send);
+    tf_item *item = make_item(ch, now, client_id, send);
     if (item == NULL) {
         return TF_ERR_NOMEM;
     }
@@ -151,6 +161,31 @@ static tf_result_refusal own_refusal(tf_refusal refusal)
                                .retryable = tf_refusal_is_retryable(refusal)};
 }
 
+/* When a send that is not in flight is given up; TF_NEVER: not. *why: with which refusal. */
+static tf_time gives_up_at(const tf_item *item, tf_result_refusal *why)
+{
+    const tf_client_channel *channel = item->request.channel;
+    tf_time retry_limit = channel->client->config.retry_limit;
+    tf_time limit = channel->resend_limit;
+    tf_time refused = TF_NEVER;
+    tf_time forgotten = TF_NEVER;
+    if (retry_limit != 0 && item->refused_since != TF_NEVER) {
+        refused = tf_time_add(item->refused_since, retry_limit);
+    }
+    if (item->was_sent && limit != TF_NEVER) {
+        forgotten = tf_time_add(item->sent_since, limit > item->sent_before ? limit - item->sent_before : 0);
+    }
+    if (forgotten < refused) {
+        *why = (tf_result_refusal){.code = tf_slice_str("unknown"),
+                                   .message = tf_slice_str("no answer came while the peer remembered the send")};
+        return forgotten;
+    }
+    if (refused != TF_NEVER) {
+        *why = own_refusal(item->refused_for); /* what kept it from being accepted */
+    }
+    return refused;
+}
+
 /* All that is in flight has its answer and the time has come: the oldest goes alone. */
 static bool may_recover(tf_client_channel *channel)
 {
@@ -164,11 +199,15 @@ static bool may_recover(tf_client_channel *channel)
     return true;
 }
 
+/* TF_ERR_LIMIT_BYTES: never, nor anything larger. */
 static tf_err encode_and_send(tf_client *client, tf_item *item)
 {
     tf_hub *hub = client->hub;
     tf_writer w;
-    tf_args_send args = {.client_id = client_id_of(item), .body = body_of(item)};
+    tf_args_send args = {.client_id = client_id_of(item),
+                         .body = body_of(item),
+                         .meta = meta_of(item),
+                         .expires_ms = (uint64_t)item->expires_ms};
     TF_ASSERT(tf_args_send_bound(&args) <= hub->scratch_size);
     tf_wr_init(&w, hub->scratch, hub->scratch_size);
     tf_args_send_write(&w, &args);
@@ -180,9 +219,34 @@ static tf_err encode_and_send(tf_client *client, tf_item *item)
     return tf_client_request(client, &item->request, &delivery);
 }
 
+/* It will not be sent, not again or not at all. */
+static tf_step give_up(tf_item *item, const tf_result_refusal *refusal, tf_err *err)
+{
+    *err = report_refused(item, refusal);
+    return *err == TF_OK ? TF_STEP_SENT : TF_STEP_ERROR;
+}
+
+static void sent(tf_item *item)
+{
+    tf_client_channel *channel = item->request.channel;
+    tf_client *client = channel->client;
+    client->stats.sent++;
+    if (item->was_sent) {
+        client->stats.resent++;
+    } else {
+        item->was_sent = true;
+        item->sent_since = client->hub->now;
+    }
+    item->in_flight = true;
+    channel->in_flight++;
+    client->in_flight++;
+    channel->cursor = item->in_channel.next;
+}
+
 tf_step tf_client_send_step(tf_client_channel *channel, tf_err *err)
 {
     tf_client *client = channel->client;
+    tf_result_refusal refusal;
     if (channel->recovering && !may_recover(channel)) {
         return TF_STEP_IDLE;
     }
@@ -196,6 +260,9 @@ tf_step tf_client_send_step(tf_client_channel *channel, tf_err *err)
     if (tf_map_get(&client->ids, hash_of(item), NULL)) {
         return TF_STEP_IDLE; /* one at a time under one client id: the answer of the one before comes first */
     }
+    if (client->hub->now >= gives_up_at(item, &refusal)) {
+        return give_up(item, &refusal, err);
+    }
     *err = tf_map_reserve(&client->ids, 1);
     if (*err == TF_OK) {
         *err = encode_and_send(client, item);
@@ -204,22 +271,15 @@ tf_step tf_client_send_step(tf_client_channel *channel, tf_err *err)
         return TF_STEP_BLOCKED;
     }
     if (*err == TF_ERR_LIMIT_BYTES) {
-        tf_result_refusal refusal = own_refusal(TF_REFUSAL_MESSAGE_TOO_LARGE);
-        *err = report_refused(item, &refusal);
-        return *err == TF_OK ? TF_STEP_SENT : TF_STEP_ERROR;
+        refusal = own_refusal(TF_REFUSAL_MESSAGE_TOO_LARGE);
+        return give_up(item, &refusal, err);
     }
     if (*err != TF_OK) {
         return TF_STEP_ERROR;
     }
     *err = tf_map_put(&client->ids, hash_of(item), 1);
     TF_ASSERT(*err == TF_OK);
-    client->stats.sent++;
-    client->stats.resent += item->was_sent ? 1u : 0u;
-    item->was_sent = true;
-    item->in_flight = true;
-    channel->in_flight++;
-    client->in_flight++;
-    channel->cursor = item->in_channel.next;
+    sent(item);
     return TF_STEP_SENT;
 }
 
@@ -260,12 +320,6 @@ tf_err tf_client_send_acked(tf_item *item, const tf_session_event *event)
     return TF_OK;
 }
 
-static bool is_past_limit(const tf_client *client, const tf_item *item)
-{
-    return client->config.retry_limit != 0 && item->refused_since != TF_NEVER &&
-           client->hub->now >= tf_time_add(item->refused_since, client->config.retry_limit);
-}
-
 tf_err tf_client_send_refused(tf_item *item, const tf_result_refusal *refusal)
 {
     tf_client_channel *channel = item->request.channel;
@@ -278,18 +332,18 @@ tf_err tf_client_send_refused(tf_item *item, const tf_result_refusal *refusal)
     }
     tf_refusal cause = tf_refusal_find(refusal->code);
     item->refused_for = cause != TF_REFUSAL_NONE ? cause : TF_REFUSAL_UNAVAILABLE;
-    if (!refusal->retryable || is_past_limit(client, item)) {
+    tf_result_refusal given_up = {.retryable = true};
+    tf_time gives_up = gives_up_at(item, &given_up);
+    if (!refusal->retryable || now >= gives_up) {
         tf_client_activate(channel);
-        return report_refused(item, refusal);
+        return report_refused(item, refusal->retryable && !given_up.retryable ? &given_up : refusal);
     }
     uint64_t after_ms = refusal->retry_after_ms < 60000u ? refusal->retry_after_ms : 60000u;
     tf_time due = tf_time_add(now, after_ms * TF_MS);
     channel->resend_at = channel->recovering ? tf_time_max(channel->resend_at, due) : due;
     channel->recovering = true;
     tf_client_wake_at(client, channel->resend_at);
-    if (client->config.retry_limit != 0) {
-        tf_client_wake_at(client, tf_time_add(item->refused_since, client->config.retry_limit));
-    }
+    tf_client_wake_at(client, gives_up);
     tf_client_activate(channel);
     return TF_OK;
 }
@@ -305,24 +359,39 @@ void tf_client_sends_reset(tf_client_channel *channel)
     channel->recovering = false;
     channel->resend_at = TF_NEVER;
     channel->window = UINT32_MAX;
+    tf_list_node *first = tf_list_first(&channel->sends);
+    if (first != NULL) {
+        tf_result_refusal given_up;
+        tf_client_wake_at(channel->client, gives_up_at(item_at(first), &given_up));
+    }
+}
+
+/* Refuses those that have waited too long; they did so in their order. */
+static void refuse_overdue(tf_client_channel *channel)
+{
+    tf_client *client = channel->client;
+    tf_list_node *node = NULL;
+    while ((node = tf_list_first(&channel->sends)) != NULL && !item_at(node)->in_flight) {
+        tf_result_refusal refusal;
+        tf_time when = gives_up_at(item_at(node), &refusal);
+        if (client->hub->now < when || report_refused(item_at(node), &refusal) != TF_OK) {
+            tf_client_wake_at(client, tf_time_max(when, tf_time_add(client->hub->now, TF_MS)));
+            return;
+        }
+    }
+}
+
+void tf_client_sends_age(tf_client_channel *channel, uint64_t dedup_age_ms)
+{
+    tf_time timeout = channel->client->config.session_timeout;
+    tf_time age = dedup_age_ms == 0 || dedup_age_ms >= TF_NEVER / TF_MS ? TF_NEVER : dedup_age_ms * TF_MS;
+    channel->resend_limit = age == TF_NEVER ? TF_NEVER : age - tf_time_min(age, timeout);
 }
 
 void tf_client_sends_tick(tf_client_channel *channel)
 {
     tf_client *client = channel->client;
-    tf_list_node *node = NULL;
-    while (client->config.retry_limit != 0 && (node = tf_list_first(&channel->sends)) != NULL) {
-        tf_item *item = item_at(node);
-        if (item->refused_since == TF_NEVER || item->in_flight) {
-            break;
-        }
-        tf_result_refusal refusal = own_refusal(item->refused_for); /* what kept it from being accepted */
-        if (!is_past_limit(client, item) || report_refused(item, &refusal) != TF_OK) {
-            tf_client_wake_at(client, tf_time_max(tf_time_add(item->refused_since, client->config.retry_limit),
-                                                  tf_time_add(client->hub->now, TF_MS)));
-            break;
-        }
-    }
+    refuse_overdue(channel);
     if (channel->recovering && channel->in_flight == 0) {
         if (client->hub->now >= channel->resend_at) {
             tf_client_activate(channel);

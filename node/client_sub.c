@@ -1,20 +1,28 @@
 /* The subscription of one channel: one integer, `next`, decides what is new (P2). */
 #include "node/client_internal.h"
+#include "node/name.h"
 
-tf_err tf_client_subscribe(tf_client *client, tf_time now, size_t channel, tf_from from, bool echo)
+tf_err tf_client_subscribe(tf_client *client, tf_time now, size_t channel, const tf_subscribe *subscribe)
 {
     TF_ASSERT(channel < client->channel_count && now >= client->hub->now);
     tf_client_channel *ch = client->channels[channel];
-    if (ch->sub != TF_SUB_NONE || (from.kind == TF_FROM_SEQ && from.value == 0)) {
+    bool is_durable = subscribe->durable.len > 0;
+    if (ch->sub != TF_SUB_NONE || (subscribe->from.kind == TF_FROM_SEQ && subscribe->from.value == 0) ||
+        (is_durable && !tf_cursor_name_is_valid(subscribe->durable))) {
         return TF_ERR_USAGE;
     }
     if (ch->open == TF_OPEN_REFUSED) {
         return TF_ERR_CLOSED;
     }
     ch->sub = TF_SUB_WANTED;
-    ch->from = from;
-    ch->echo = echo;
+    ch->from = subscribe->from;
+    ch->echo = subscribe->echo;
     ch->next = 0;
+    tf_client_cursor_reset(ch);
+    ch->durable_len = subscribe->durable.len;
+    if (is_durable) {
+        memcpy(ch->durable, subscribe->durable.data, subscribe->durable.len);
+    }
     tf_client_activate(ch);
     return TF_OK;
 }
@@ -81,7 +89,10 @@ tf_err tf_client_sub_request(tf_client_channel *channel)
     tf_writer w;
     channel->received = 0;
     channel->limit = limit_of(channel);
-    tf_args_subscribe args = {.from = channel->from, .echo = channel->echo, .limit = channel->limit};
+    tf_args_subscribe args = {.from = channel->from,
+                              .echo = channel->echo,
+                              .limit = channel->limit,
+                              .durable = tf_slice_of(channel->durable, channel->durable_len)};
     if (channel->next != 0) { /* it goes on where it was */
         args.from = (tf_from){TF_FROM_SEQ, channel->next};
         args.has_epoch = true;
@@ -104,13 +115,21 @@ tf_err tf_client_sub_request(tf_client_channel *channel)
     return err;
 }
 
-/* What a gap, in the middle or at a (new) start, does to the position. */
-static void announce(tf_client_channel *channel, tf_note *note, uint64_t epoch, uint64_t got)
+static bool is_reason(tf_slice reason, const char *text)
 {
-    note->event.epoch = epoch;
+    return tf_slice_eq(reason, tf_slice_str(text));
+}
+
+/* What a gap, in the middle or at a (new) start, does to the position. Room for the reason is in the note. */
+static void announce(tf_client_channel *channel, tf_note *note, const tf_gap *gap)
+{
+    uint8_t *at = (uint8_t *)(note + 1);
+    note->event.epoch = gap->epoch;
     note->event.expected = channel->next != 0 ? channel->next : channel->from.value;
-    note->event.got = got;
-    note->event.epoch_changed = channel->next != 0 && channel->epoch != epoch;
+    note->event.got = gap->next;
+    note->event.epoch_changed = is_reason(gap->reason, "epoch");
+    note->event.code = tf_client_keep(&at, gap->reason);
+    channel->epoch_told = note->event.epoch_changed;
     channel->client->stats.gaps++;
     tf_client_queue(channel->client, note);
 }
@@ -121,30 +140,38 @@ static bool is_gap(const tf_client_channel *channel, const tf_result_subscribe *
     if (channel->next != 0) {
         return channel->epoch != start->epoch || start->next > channel->next;
     }
-    return channel->from.kind == TF_FROM_SEQ && start->next != channel->from.value;
+    return channel->from.kind == TF_FROM_SEQ && !start->resumed && start->next != channel->from.value;
 }
 
 static tf_err begin(tf_client_channel *channel, const tf_result_subscribe *start)
 {
     tf_client *client = channel->client;
+    bool is_other = channel->next != 0 && channel->epoch != start->epoch;
+    tf_gap what = {.epoch = start->epoch, .reason = tf_slice_str(is_other ? "epoch" : "trimmed")};
     tf_note *note = tf_client_note(channel, TF_CLIENT_SUBSCRIBED, 0);
-    tf_note *gap = tf_client_note(channel, TF_CLIENT_GAP, 0);
+    tf_note *gap = tf_client_note(channel, TF_CLIENT_GAP, what.reason.len);
     if (note == NULL || gap == NULL) {
         tf_free(client->hub->config.mem, note, sizeof(*note));
-        tf_free(client->hub->config.mem, gap, sizeof(*gap));
+        tf_free(client->hub->config.mem, gap, sizeof(*gap) + what.reason.len);
         return TF_ERR_NOMEM;
     }
-    bool goes_on = channel->next != 0 && channel->epoch == start->epoch && start->next <= channel->next;
+    bool goes_on = channel->next != 0 && !is_other && start->next <= channel->next;
     uint64_t next = goes_on ? channel->next : start->next;
     note->event.epoch = start->epoch;
     note->event.head = start->head;
     note->event.first = start->first;
     note->event.next = next;
+    note->event.resumed = start->resumed;
     tf_client_queue(client, note);
+    channel->epoch_told = false;
+    what.next = next;
     if (is_gap(channel, start)) {
-        announce(channel, gap, start->epoch, next);
+        announce(channel, gap, &what);
     } else {
         tf_free(client->hub->config.mem, gap, gap->size);
+    }
+    if (is_other) {
+        tf_client_cursor_reset(channel);
     }
     channel->epoch = start->epoch;
     channel->next = next;
@@ -168,6 +195,7 @@ tf_err tf_client_sub_answered(tf_client_channel *channel, const tf_session_event
         channel->sub = TF_SUB_LIVE;
         channel->subscription = event->refs[0].local;
         tf_session_hold(channel->client->conn->session, channel->subscription);
+        tf_client_activate(channel); /* something may be confirmed that the last session did not hear of */
     }
     return err;
 }
@@ -183,7 +211,7 @@ static bool take(tf_client_channel *channel, size_t bytes)
 static tf_err queue_activity(tf_client_channel *channel, const tf_activity *activity, size_t weight)
 {
     tf_note *note = tf_client_note(channel, TF_CLIENT_ACTIVITY,
-                                   activity->id.len + activity->client_id.len + activity->body.len);
+                                   activity->id.len + activity->client_id.len + activity->body.len + activity->meta.len);
     if (note == NULL) {
         return TF_ERR_NOMEM;
     }
@@ -195,6 +223,8 @@ static tf_err queue_activity(tf_client_channel *channel, const tf_activity *acti
     note->event.id = tf_client_keep(&at, activity->id);
     note->event.client_id = tf_client_keep(&at, activity->client_id);
     note->event.body = tf_client_keep(&at, activity->body);
+    note->event.meta = tf_client_keep(&at, activity->meta);
+    note->event.expires_ms = (int64_t)activity->expires_ms;
     note->weight = weight;
     channel->backlog += weight;
     tf_client_queue(channel->client, note);
@@ -247,17 +277,43 @@ tf_err tf_client_sub_gap(tf_client_channel *channel, tf_slice args)
     if (gap.epoch != channel->epoch) {
         return TF_ERR_PEER_STATE;
     }
-    if (gap.next <= channel->next) {
+    bool is_known = is_reason(gap.reason, "epoch") ? channel->epoch_told || gap.next < channel->next
+                                                   : gap.next <= channel->next;
+    if (is_known) {
         return TF_OK;
     }
-    tf_note *note = tf_client_note(channel, TF_CLIENT_GAP, 0);
+    tf_note *note = tf_client_note(channel, TF_CLIENT_GAP, gap.reason.len);
     if (note == NULL) {
         return TF_ERR_NOMEM;
     }
     note->weight = args.len;
     channel->backlog += args.len;
-    announce(channel, note, gap.epoch, gap.next);
+    announce(channel, note, &gap);
     channel->next = gap.next;
+    return TF_OK;
+}
+
+tf_err tf_client_sub_ended(tf_client_channel *channel, tf_slice args)
+{
+    tf_ended ended;
+    tf_client *client = channel->client;
+    if (tf_ended_read(args, &ended) != TF_OK) {
+        return TF_ERR_PEER_SYNTAX;
+    }
+    if (channel->sub != TF_SUB_LIVE) {
+        return TF_OK;
+    }
+    tf_note *note = tf_client_note(channel, TF_CLIENT_ENDED, ended.reason.len);
+    if (note == NULL) {
+        return TF_ERR_NOMEM;
+    }
+    uint8_t *at = (uint8_t *)(note + 1);
+    note->event.code = tf_client_keep(&at, ended.reason);
+    tf_client_queue(client, note);
+    channel->sub = TF_SUB_NONE;
+    tf_session_release(client->conn->session, client->hub->now, channel->subscription);
+    channel->subscription = TF_LOCAL_NONE;
+    tf_client_cursor_reset(channel);
     return TF_OK;
 }
 

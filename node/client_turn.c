@@ -29,7 +29,8 @@ static tf_err request_open(tf_client_channel *channel)
     tf_writer w;
     tf_client *client = channel->client;
     tf_wr_init(&w, bytes, sizeof(bytes));
-    tf_args_open_write(&w, &(tf_args_open){.channel = tf_slice_of(channel->name, channel->name_len)});
+    tf_args_open_write(&w, &(tf_args_open){.channel = tf_slice_of(channel->name, channel->name_len),
+                                            .existing_only = !channel->creates});
     TF_ASSERT(tf_wr_ok(&w));
     tf_delivery delivery = {.target = tf_session_peer_root(client->conn->session),
                             .method = tf_slice_str("open"),
@@ -82,6 +83,8 @@ static tf_step step(tf_client_channel *channel, tf_err *err)
         *err = tf_client_sub_request(channel);
     } else if (tf_client_sub_wants_more(channel)) {
         *err = tf_client_sub_more(channel);
+    } else if (tf_client_cursor_is_due(channel)) {
+        *err = tf_client_cursor_request(channel);
     } else if (is_close_due(channel)) {
         *err = request_close(channel);
     } else {
@@ -96,6 +99,10 @@ static tf_step step(tf_client_channel *channel, tf_err *err)
 tf_err tf_client_push(tf_client *client)
 {
     tf_list_node *node = NULL;
+    tf_err asked = tf_client_asks_push(client);
+    if (asked != TF_OK) {
+        return asked;
+    }
     while ((node = tf_list_first(&client->active)) != NULL) {
         tf_client_channel *channel = TF_CONTAINER(node, tf_client_channel, in_active);
         tf_err err = TF_OK;
@@ -133,6 +140,7 @@ static tf_err opened(tf_client_channel *channel, const tf_session_event *event)
     tf_client_queue(channel->client, note);
     channel->open = TF_OPEN_DONE;
     channel->remote = event->refs[0].local;
+    tf_client_sends_age(channel, result.dedup_age_ms);
     tf_session_hold(channel->client->conn->session, channel->remote);
     tf_client_activate(channel);
     return TF_OK;
@@ -150,7 +158,15 @@ static tf_err closed(tf_client_channel *channel)
     return TF_OK;
 }
 
-/* open, subscribe or close was refused: later again, or never. */
+/* For good: with all that waits for it. */
+static tf_err refuse_channel(tf_client_channel *channel, const tf_result_refusal *refusal)
+{
+    channel->open = TF_OPEN_REFUSED;
+    tf_err err = tf_client_sends_refuse(channel, refusal);
+    return err == TF_OK ? tf_client_asks_refuse(channel, refusal) : err;
+}
+
+/* open, subscribe, confirm or close was refused: later again, or never. */
 static tf_err request_refused(tf_request *request, const tf_result_refusal *refusal)
 {
     tf_client_channel *channel = request->channel;
@@ -170,8 +186,13 @@ static tf_err request_refused(tf_request *request, const tf_result_refusal *refu
         tf_client_wake_at(channel->client, channel->retry_at);
     }
     if (is_open) {
-        channel->open = refusal->retryable ? TF_OPEN_NONE : TF_OPEN_REFUSED;
-        return refusal->retryable ? TF_OK : tf_client_sends_refuse(channel, refusal);
+        channel->open = TF_OPEN_NONE;
+        return refusal->retryable ? TF_OK : refuse_channel(channel, refusal);
+    }
+    if (request->kind == TF_REQUEST_CONFIRM) {
+        channel->confirm_sent = 0;
+        channel->confirmed = refusal->retryable ? channel->confirmed : channel->confirm_durable;
+        return TF_OK;
     }
     if (request->kind == TF_REQUEST_CLOSE) {
         channel->close_requested = false;
@@ -191,6 +212,10 @@ static tf_err answered(tf_request *request, const tf_session_event *event)
         return tf_client_sub_answered(request->channel, event);
     case TF_REQUEST_CLOSE:
         return closed(request->channel);
+    case TF_REQUEST_CONFIRM:
+        return tf_client_cursor_answered(request->channel);
+    case TF_REQUEST_ASK:
+        return tf_client_ask_answered(request, event);
     case TF_REQUEST_SEND:
         return tf_client_send_acked(TF_CONTAINER(request, tf_item, request), event);
     }
@@ -216,7 +241,7 @@ tf_err tf_client_resolved(tf_client *client, const tf_session_event *event)
     if (request->kind == TF_REQUEST_SEND) {
         return tf_client_send_refused(TF_CONTAINER(request, tf_item, request), &refusal);
     }
-    return request_refused(request, &refusal);
+    return request->kind == TF_REQUEST_ASK ? tf_client_ask_refused(request, &refusal) : request_refused(request, &refusal);
 }
 
 tf_err tf_client_delivered(const tf_call *call, tf_object *sink)
@@ -229,6 +254,9 @@ tf_err tf_client_delivered(const tf_call *call, tf_object *sink)
         }
         if (tf_slice_eq(event->method, tf_slice_str("gap"))) {
             return tf_client_sub_gap(channel, event->args);
+        }
+        if (tf_slice_eq(event->method, tf_slice_str("ended"))) {
+            return tf_client_sub_ended(channel, event->args);
         }
     }
     return tf_hub_refuse(call->conn, event->result, (tf_slice){NULL, 0}, TF_REFUSAL_BAD_REQUEST);
@@ -259,6 +287,7 @@ static void tick(tf_client *client)
         return;
     }
     client->wake_at = TF_NEVER;
+    tf_client_asks_tick(client);
     for (size_t i = 0; i < client->channel_count; i++) {
         tf_client_channel *channel = client->channels[i];
         tf_client_sends_tick(channel);

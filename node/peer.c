@@ -31,6 +31,31 @@ static tf_remote *channel_at(const tf_peer *peer, size_t index)
     return channel;
 }
 
+static tf_slice gap_text(tf_slice reason)
+{
+    static const char *const texts[][2] = {
+        {"trimmed", "a range was trimmed"},
+        {"damaged", "a range is damaged"},
+        {"too_large", "messages are larger than we take"},
+        {"expired", "messages have expired"},
+        {"epoch", "another channel epoch begins"},
+    };
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        if (tf_slice_eq(reason, tf_slice_str(texts[i][0]))) {
+            return tf_slice_str(texts[i][1]);
+        }
+    }
+    return reason;
+}
+
+static tf_asked asked_of(tf_ask_kind kind)
+{
+    static const tf_asked asked[] = {[TF_ASK_CHANNELS] = TF_ASKED_CHANNELS, [TF_ASK_INFO] = TF_ASKED_INFO,
+                                     [TF_ASK_TRIM] = TF_ASKED_TRIM,         [TF_ASK_GAPS] = TF_ASKED_GAPS,
+                                     [TF_ASK_READ] = TF_ASKED_READ,         [TF_ASK_FORGET] = TF_ASKED_FORGET};
+    return asked[kind];
+}
+
 static bool translate(tf_peer *peer, const tf_client_event *in, tf_node_event *out)
 {
     *out = (tf_node_event){.peer = peer,
@@ -46,13 +71,18 @@ static bool translate(tf_peer *peer, const tf_client_event *in, tf_node_event *o
                            .via = in->via,
                            .sender = in->sender,
                            .body = in->body,
+                           .meta = in->meta,
+                           .expires_ms = in->expires_ms,
+                           .data = in->data,
                            .code = in->code,
                            .text = in->message};
     out->channel = in->type == TF_CLIENT_ROOM ? NULL : channel_at(peer, in->channel);
     switch (in->type) {
     case TF_CLIENT_OPENED:
-    case TF_CLIENT_CLOSED:
         return false;
+    case TF_CLIENT_CLOSED:
+        out->type = TF_EVENT_CLOSED;
+        return true;
     case TF_CLIENT_CHANNEL_REFUSED:
         out->type = TF_EVENT_CHANNEL_REFUSED;
         return true;
@@ -75,7 +105,21 @@ static bool translate(tf_peer *peer, const tf_client_event *in, tf_node_event *o
         out->type = TF_EVENT_GAP;
         out->first = in->expected;
         out->seq = in->got;
-        out->text = tf_slice_str(in->epoch_changed ? "another channel epoch begins" : "a range was trimmed");
+        out->text = gap_text(in->code);
+        return true;
+    case TF_CLIENT_ENDED:
+        out->type = TF_EVENT_ENDED;
+        out->text = tf_slice_str("the subscription is over");
+        if (tf_slice_eq(in->code, tf_slice_str("taken_over"))) {
+            out->text = tf_slice_str("another subscriber of ours took it over");
+        }
+        return true;
+    case TF_CLIENT_CONFIRMED:
+        out->type = TF_EVENT_CONFIRMED;
+        return true;
+    case TF_CLIENT_ANSWER:
+        out->type = TF_EVENT_ANSWER;
+        out->asked = asked_of(in->asked);
         return true;
     case TF_CLIENT_ROOM:
         out->type = TF_EVENT_ROOM;
@@ -156,8 +200,10 @@ void tf_peer_network_changed_all(tf_node *node)
 static tf_err peer_start(tf_peer *peer)
 {
     const tf_connect_options *o = &peer->options;
-    tf_client_config config = {
-        .instance = peer->node->instance, .max_in_flight = o->max_in_flight, .retry_limit = o->retry_limit};
+    tf_client_config config = {.instance = peer->node->instance,
+                               .max_in_flight = o->max_in_flight,
+                               .retry_limit = o->retry_limit,
+                               .session_timeout = peer->node->config.limits.session_timeout};
     tf_err err = tf_client_new(&peer->client, peer->node->hub, &config);
     if (err == TF_OK && peer->uri.stream_bind[0] != '\0') {
         err = tf_bind_parse(&peer->stream_bind, tf_slice_str(peer->uri.stream_bind));
@@ -205,13 +251,9 @@ tf_err tf_node_connect(tf_node *node, const tf_uri *uri, const tf_connect_option
     return TF_OK;
 }
 
-tf_err tf_remote_open(tf_peer *peer, tf_slice name, tf_remote **out)
+/* The handle of a channel of the client. */
+static tf_err remote_get(tf_peer *peer, size_t index, tf_remote **out)
 {
-    size_t index = 0;
-    tf_err err = tf_client_open(peer->client, tf_edge_now(), name, &index);
-    if (err != TF_OK) {
-        return err;
-    }
     *out = channel_at(peer, index);
     if (*out != NULL) {
         return TF_OK;
@@ -226,20 +268,103 @@ tf_err tf_remote_open(tf_peer *peer, tf_slice name, tf_remote **out)
     return TF_OK;
 }
 
+tf_err tf_remote_open(tf_peer *peer, tf_slice name, tf_remote **out)
+{
+    size_t index = 0;
+    tf_err err = tf_client_open(peer->client, tf_edge_now(), name, &index);
+    return err == TF_OK ? remote_get(peer, index, out) : err;
+}
+
+tf_err tf_remote_find(tf_peer *peer, tf_slice name, tf_remote **out)
+{
+    size_t index = 0;
+    tf_err err = tf_client_find(peer->client, tf_edge_now(), name, &index);
+    return err == TF_OK ? remote_get(peer, index, out) : err;
+}
+
 tf_err tf_remote_send(tf_remote *channel, const tf_remote_send_args *send)
 {
-    tf_send args = {.client_id = send->client_id, .body = send->body, .cookie = send->cookie};
+    tf_send args = {.client_id = send->client_id,
+                    .body = send->body,
+                    .meta = send->meta,
+                    .expires_ms = send->expires_ms,
+                    .was_sent = send->was_sent,
+                    .sent_ago = send->sent_ago,
+                    .cookie = send->cookie};
     return tf_client_send(channel->peer->client, tf_edge_now(), channel->index, &args);
 }
 
-tf_err tf_remote_subscribe(tf_remote *channel, tf_start start, uint64_t value)
+size_t tf_peer_make_client_id(tf_peer *peer, uint8_t out[TF_CLIENT_ID_MAX])
+{
+    return tf_client_make_id(peer->client, out);
+}
+
+tf_err tf_remote_subscribe_durable(tf_remote *channel, tf_start start, uint64_t value, tf_slice name)
 {
     static const tf_from_kind kinds[] = {[TF_START_NEW] = TF_FROM_NEW,
                                          [TF_START_FIRST] = TF_FROM_FIRST,
                                          [TF_START_SEQ] = TF_FROM_SEQ,
                                          [TF_START_TIME] = TF_FROM_TIME};
-    tf_from from = {.kind = kinds[start], .value = value};
-    return tf_client_subscribe(channel->peer->client, tf_edge_now(), channel->index, from, false);
+    tf_subscribe subscribe = {.from = {.kind = kinds[start], .value = value}, .durable = name};
+    return tf_client_subscribe(channel->peer->client, tf_edge_now(), channel->index, &subscribe);
+}
+
+tf_err tf_remote_subscribe(tf_remote *channel, tf_start start, uint64_t value)
+{
+    return tf_remote_subscribe_durable(channel, start, value, (tf_slice){NULL, 0});
+}
+
+tf_err tf_remote_confirm(tf_remote *channel, uint64_t seq)
+{
+    return tf_client_confirm(channel->peer->client, tf_edge_now(), channel->index, seq);
+}
+
+bool tf_remote_is_confirming(const tf_remote *channel)
+{
+    return tf_client_is_confirming(channel->peer->client, channel->index);
+}
+
+/* -- questions ----------------------------------------------------------------------------------------------------- */
+
+static tf_err ask(tf_remote *channel, tf_ask question)
+{
+    return tf_client_ask(channel->peer->client, tf_edge_now(), channel->index, &question);
+}
+
+tf_err tf_peer_ask_channels(tf_peer *peer, uint64_t after, uint64_t cookie)
+{
+    tf_ask question = {.kind = TF_ASK_CHANNELS, .from = after, .cookie = cookie};
+    return tf_client_ask(peer->client, tf_edge_now(), 0, &question);
+}
+
+tf_err tf_remote_ask_info(tf_remote *channel, uint64_t cookie)
+{
+    return ask(channel, (tf_ask){.kind = TF_ASK_INFO, .cookie = cookie});
+}
+
+tf_err tf_remote_ask_trim(tf_remote *channel, uint64_t before, uint64_t cookie)
+{
+    return ask(channel, (tf_ask){.kind = TF_ASK_TRIM, .from = before, .cookie = cookie});
+}
+
+tf_err tf_remote_ask_gaps(tf_remote *channel, uint64_t from, uint64_t cookie)
+{
+    return ask(channel, (tf_ask){.kind = TF_ASK_GAPS, .from = from, .cookie = cookie});
+}
+
+tf_err tf_remote_ask_read(tf_remote *channel, uint64_t from, uint64_t to, uint64_t cookie)
+{
+    return ask(channel, (tf_ask){.kind = TF_ASK_READ, .from = from, .to = to, .cookie = cookie});
+}
+
+tf_err tf_remote_ask_forget(tf_remote *channel, tf_slice name, uint64_t cookie)
+{
+    return ask(channel, (tf_ask){.kind = TF_ASK_FORGET, .name = name, .cookie = cookie});
+}
+
+tf_err tf_remote_close(tf_remote *channel)
+{
+    return tf_client_close_channel(channel->peer->client, tf_edge_now(), channel->index);
 }
 
 size_t tf_peer_unacked(const tf_peer *peer)

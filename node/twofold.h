@@ -18,6 +18,7 @@
 #define TF_NODE_TWOFOLD_H
 
 #include "handshake/identity.h"
+#include "node/calls.h"
 #include "node/log.h"
 #include "node/uri.h"
 #include "paths/address.h"
@@ -91,24 +92,61 @@ TF_MUST_CHECK tf_err tf_node_connect(tf_node *node, const tf_uri *uri, const tf_
 /* A channel of the peer, made there if it is missing. Can be called before the connection exists. LIMIT_*, NOMEM, USAGE
  * (name outside the alphabet of S2 plus `/`, or longer than TF_CHANNEL_NAME_MAX). *out stays the node's. */
 TF_MUST_CHECK tf_err tf_remote_open(tf_peer *peer, tf_slice name, tf_remote **out);
+/* The same, but one that is missing is not made: CHANNEL_REFUSED with the code `channel_not_found`. */
+TF_MUST_CHECK tf_err tf_remote_find(tf_peer *peer, tf_slice name, tf_remote **out);
 
 typedef struct tf_remote_send_args {
     tf_slice client_id; /* S2; empty: one is made (instance and counter) */
     tf_slice body;
-    uint64_t cookie; /* comes back in the ACK or REFUSED event */
+    tf_slice meta;      /* beside the body, at most TF_META_MAX bytes; empty: none */
+    int64_t expires_ms; /* milliseconds since 1970 from which on it need not be delivered; 0: never */
+    bool was_sent;      /* by an earlier process (a spool): it may be stored already, */
+    tf_time sent_ago;   /* and was sent first at most so long ago */
+    uint64_t cookie;    /* comes back in the ACK or REFUSED event */
 } tf_remote_send_args;
 
-/* Takes a send (bytes are copied): exactly one ACK or REFUSED event will come for it. AGAIN: the window and the queue
- * behind it are full, nothing was taken; a ROOM event comes. USAGE: client id outside S2. LIMIT_BYTES: body too long. */
+/* Takes a send (bytes are copied): exactly one ACK or REFUSED event will come for it. It goes again in each session, under
+ * its client id and in its order, until it is answered; but never when the peer may have forgotten that it has it (S2):
+ * then it is REFUSED with the code `unknown`. AGAIN: the window and the queue behind it are full, nothing was taken; a ROOM
+ * event comes. USAGE: client id outside S2. LIMIT_BYTES: body or meta too long. */
 TF_MUST_CHECK tf_err tf_remote_send(tf_remote *channel, const tf_remote_send_args *send);
+/* A client id that no other send of this identity has. Returns its length. */
+size_t tf_peer_make_client_id(tf_peer *peer, uint8_t out[TF_CLIENT_ID_MAX]);
 
 typedef enum tf_start { TF_START_NEW, TF_START_FIRST, TF_START_SEQ, TF_START_TIME } tf_start;
 
 /* Subscribes from a position (value: seq, or milliseconds since 1970). One subscription a channel: USAGE otherwise. */
 TF_MUST_CHECK tf_err tf_remote_subscribe(tf_remote *channel, tf_start start, uint64_t value);
+/* Subscribes under a name with which the peer keeps our position (S10): `start` counts only when there is none yet. USAGE,
+ * too: not 1 to TF_CURSOR_NAME_MAX bytes of S2's alphabet. */
+TF_MUST_CHECK tf_err tf_remote_subscribe_durable(tf_remote *channel, tf_start start, uint64_t value, tf_slice name);
+/* All up to this ACTIVITY (or below the `seq` of a GAP), of a durable subscription, is dealt with and need not come again.
+ * The peer keeps the last position that was confirmed; CONFIRMED tells how far it is durable. USAGE: not durable, or seq
+ * was not handed out. */
+TF_MUST_CHECK tf_err tf_remote_confirm(tf_remote *channel, uint64_t seq);
+/* Something that was confirmed is not known to be durable yet. */
+bool tf_remote_is_confirming(const tf_remote *channel);
+
+/* Questions. Exactly one ANSWER comes for each, over as many sessions as it takes; it holds the cookie. AGAIN: too many
+ * are waiting; USAGE: values that cannot be; CLOSED: the channel was refused; NOMEM. */
+/* A page of the channels that the peer stores, those after a number that the page before gave (0: the first). */
+TF_MUST_CHECK tf_err tf_peer_ask_channels(tf_peer *peer, uint64_t after, uint64_t cookie);
+TF_MUST_CHECK tf_err tf_remote_ask_info(tf_remote *channel, uint64_t cookie);
+/* What is below that seq is no longer kept. */
+TF_MUST_CHECK tf_err tf_remote_ask_trim(tf_remote *channel, uint64_t before, uint64_t cookie);
+/* The ranges that cannot be had, from a seq on. */
+TF_MUST_CHECK tf_err tf_remote_ask_gaps(tf_remote *channel, uint64_t from, uint64_t cookie);
+/* Messages from one seq to another, both included; as many as fit. */
+TF_MUST_CHECK tf_err tf_remote_ask_read(tf_remote *channel, uint64_t from, uint64_t to, uint64_t cookie);
+/* Our position under that name is deleted; fine if there is none. */
+TF_MUST_CHECK tf_err tf_remote_ask_forget(tf_remote *channel, tf_slice name, uint64_t cookie);
+/* The channel takes no more sends, of anyone, after those that were given here; then CLOSED comes. */
+TF_MUST_CHECK tf_err tf_remote_close(tf_remote *channel);
 
 /* Sends of this peer that are neither acked nor refused. */
 size_t tf_peer_unacked(const tf_peer *peer);
+
+typedef enum tf_asked { TF_ASKED_CHANNELS, TF_ASKED_INFO, TF_ASKED_TRIM, TF_ASKED_GAPS, TF_ASKED_READ, TF_ASKED_FORGET } tf_asked;
 
 typedef enum tf_node_event_type {
     TF_EVENT_CONNECTED,       /* peer: messages can flow. Again after each new session (resumed: false then) */
@@ -117,10 +155,16 @@ typedef enum tf_node_event_type {
     TF_EVENT_ROUTE,           /* peer, route, verdict */
     TF_EVENT_ACK,             /* channel, cookie, client_id, id, seq, timestamp_ms, duplicate, via */
     TF_EVENT_REFUSED,         /* channel, cookie, client_id, code, text, retryable, retry_after_ms */
-    TF_EVENT_SUBSCRIBED,      /* channel, epoch, head, first */
-    TF_EVENT_ACTIVITY,        /* channel, seq, id, sender, client_id, timestamp_ms, body */
-    TF_EVENT_GAP,             /* channel: first..seq was trimmed, or another channel epoch begins (text says which) */
-    TF_EVENT_CHANNEL_REFUSED, /* channel: open or subscribe was refused: code, text */
+    TF_EVENT_SUBSCRIBED,      /* channel, epoch, head, first, seq of the next activity */
+    TF_EVENT_ACTIVITY,        /* channel, seq, id, sender, client_id, timestamp_ms, body, meta, expires_ms */
+    TF_EVENT_GAP,             /* channel: first..seq - 1 does not come, for `code` (text says it for people): "trimmed",
+                               * "damaged", "too_large", "expired", "epoch" (the numbers begin anew, at seq) */
+    TF_EVENT_ENDED,           /* channel: the subscription is over, for `code` ("taken_over"), text */
+    TF_EVENT_CONFIRMED,       /* channel: all up to seq is confirmed, durably */
+    TF_EVENT_CHANNEL_REFUSED, /* channel: open, subscribe, confirm or close was refused: code, text */
+    TF_EVENT_CLOSED,          /* channel: answer to tf_remote_close */
+    TF_EVENT_ANSWER,          /* channel (of tf_peer_ask_channels none), cookie, asked, and either data, to be read with the
+                               * tf_result_..._read of its kind (node/calls.h), or code and text of its refusal */
     TF_EVENT_ROOM             /* peer: tf_remote_send takes sends again */
 } tf_node_event_type;
 
@@ -146,6 +190,10 @@ typedef struct tf_node_event {
     tf_route via;
     tf_node_id sender;
     tf_slice body;
+    tf_slice meta;
+    int64_t expires_ms; /* 0: never */
+    tf_asked asked;
+    tf_slice data;
     tf_slice code;
     tf_slice text;
 } tf_node_event;

@@ -213,6 +213,9 @@ static void take_events(sim *s, unsigned client)
         case TF_CLIENT_REFUSED:
         case TF_CLIENT_CHANNEL_REFUSED:
         case TF_CLIENT_CLOSED:
+        case TF_CLIENT_ENDED:
+        case TF_CLIENT_CONFIRMED:
+        case TF_CLIENT_ANSWER:
             fail(s, "nobody trims, refuses for good or closes here");
             break;
         case TF_CLIENT_OPENED:
@@ -266,7 +269,7 @@ static void make_client(sim *s, unsigned index)
         tf_from from = {below(s, 2) == 0 ? TF_FROM_FIRST : TF_FROM_NEW, 0};
         v->echo = below(s, 2) == 0;
         require(s, tf_client_open(c->client, s->now, tf_slice_str(channel_names[i]), &v->handle) == TF_OK, "open");
-        require(s, tf_client_subscribe(c->client, s->now, v->handle, from, v->echo) == TF_OK, "subscribe");
+        require(s, tf_client_subscribe(c->client, s->now, v->handle, &(tf_subscribe){.from = from, .echo = v->echo}) == TF_OK, "subscribe");
     }
     c->net = net_new(tf_test_random_u64(&s->random));
     wire_init(&c->wire, c->net, &s->heap.mem, &s->random.rand);

@@ -184,7 +184,8 @@ static inline void cw_send_range(client_world *cw, size_t i, size_t channel, uns
 static inline void cw_subscribe(client_world *cw, size_t i, size_t channel, tf_from_kind kind, uint64_t value, bool echo)
 {
     cw->logs[i].skips_own = !echo;
-    ck_assert_int_eq(tf_client_subscribe(cw->clients[i], cw->w.now, channel, (tf_from){kind, value}, echo), TF_OK);
+    tf_subscribe subscribe = {.from = {kind, value}, .echo = echo};
+    ck_assert_int_eq(tf_client_subscribe(cw->clients[i], cw->w.now, channel, &subscribe), TF_OK);
 }
 
 /* The acks came in the order of the sends from ... to, each once. */

@@ -1,94 +1,6 @@
 /* node/client against a relay that is at fault: nothing of what it says wrongly is passed on; the session ends. */
 #include "tests/support/check_main.h"
-#include "tests/unit/client_world.h"
-
-typedef struct setup {
-    client_world cw;
-    raw_peer *relay;
-    tf_local channel;
-    tf_local sink;
-    tf_local subscription;
-} setup;
-
-static const tf_result_subscribe start = {.epoch = 7, .head = 0, .first = 1, .next = 1};
-
-static raw_answer *asked(setup *s, const char *method)
-{
-    for (size_t i = s->relay->count; i > 0; i--) {
-        raw_answer *call = &s->relay->answers[i - 1];
-        if (call->is_deliver && strcmp(call->method, method) == 0) {
-            return call;
-        }
-    }
-    ck_abort_msg("%s was not asked for", method);
-}
-
-static void answer(setup *s, const char *method, tf_slice data, tf_local ref, bool rejected)
-{
-    tf_mention mention = {ref, TF_REF_OBJECT};
-    tf_answer resolution = {.promise = asked(s, method)->result,
-                            .kind = rejected ? TF_RESOLUTION_REJECTION : TF_RESOLUTION_DATA,
-                            .data = data,
-                            .refs = &mention,
-                            .ref_count = ref == TF_LOCAL_NONE ? 0 : 1};
-    ck_assert_int_eq(tf_session_resolve(s->relay->end->conn->session, s->cw.w.now, &resolution, 1), TF_OK);
-    raw_settle(s->relay);
-}
-
-static void tell(setup *s, const char *method, tf_slice args)
-{
-    tf_delivery delivery = {.target = s->sink, .method = tf_slice_str(method), .args = args};
-    ck_assert_int_eq(tf_session_deliver(s->relay->end->conn->session, s->cw.w.now, &delivery, NULL), TF_OK);
-}
-
-static void tell_activity(setup *s, uint64_t epoch, uint64_t seq, size_t body_len)
-{
-    static uint8_t body[TF_BODY_MAX];
-    static uint8_t bytes[TF_MESSAGE_MAX];
-    tf_writer w;
-    tf_activity activity = {.epoch = epoch,
-                            .seq = seq,
-                            .id = tf_slice_str("i"),
-                            .client_id = tf_slice_str("c"),
-                            .body = tf_slice_of(body, body_len)};
-    tf_wr_init(&w, bytes, sizeof(bytes));
-    tf_activity_write(&w, &activity);
-    tell(s, "activity", tf_slice_of(bytes, tf_wr_len(&w)));
-}
-
-/* A client that has opened "room"; with a subscription to it, too. */
-static void begin(setup *s, bool subscribed)
-{
-    uint8_t bytes[64];
-    tf_writer w;
-    cw_begin(&s->cw, 1, NULL);
-    (void)cw_client(&s->cw, NULL);
-    ck_assert_uint_eq(cw_open(&s->cw, 0, "room"), 0);
-    s->relay = raw_acceptor(&s->cw.w, s->cw.nodes[0]);
-    tf_client_bind(s->cw.clients[0], s->cw.w.now, raw_pair(s->relay)->end[0].conn);
-    raw_settle(s->relay);
-    s->channel = tf_local_next(&s->relay->end->ids);
-    tf_wr_init(&w, bytes, sizeof(bytes));
-    tf_result_open_write(&w, &(tf_result_open){.epoch = 7, .max_in_flight = 32, .max_body = 1000});
-    answer(s, "open", tf_slice_of(bytes, tf_wr_len(&w)), s->channel, false);
-    cw_subscribe(&s->cw, 0, 0, TF_FROM_FIRST, 0, true);
-    raw_settle(s->relay);
-    s->sink = asked(s, "subscribe")->ref;
-    if (subscribed) {
-        s->subscription = tf_local_next(&s->relay->end->ids);
-        tf_wr_init(&w, bytes, sizeof(bytes));
-        tf_result_subscribe_write(&w, &start);
-        answer(s, "subscribe", tf_slice_of(bytes, tf_wr_len(&w)), s->subscription, false);
-        cw_pull(&s->cw, 0);
-    }
-}
-
-static void end(setup *s)
-{
-    world_disconnect(&s->cw.w, raw_pair(s->relay));
-    cw_end(&s->cw);
-    free(s->relay);
-}
+#include "tests/unit/client_relay.h"
 
 static void check_ended(setup *s, tf_err err)
 {
@@ -105,7 +17,6 @@ START_TEST(client_hole_or_other_epoch_of_a_relay_is_never_passed_on)
     } rows[] = {{7, 3}, {8, 2}, {8, 1}, {7, UINT64_MAX}};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         static setup s;
-        memset(&s, 0, sizeof(s));
         begin(&s, true);
         tell_activity(&s, 7, 1, 5);
         tell_activity(&s, rows[i].epoch, rows[i].seq, 5);
@@ -120,7 +31,6 @@ END_TEST
 START_TEST(client_repeat_of_a_relay_is_dropped)
 {
     static setup s;
-    memset(&s, 0, sizeof(s));
     begin(&s, true);
     for (uint64_t seq = 1; seq <= 3; seq++) {
         tell_activity(&s, 7, seq, 5);
@@ -139,7 +49,6 @@ END_TEST
 START_TEST(client_relay_that_sends_more_than_it_may_is_ended)
 {
     static setup s;
-    memset(&s, 0, sizeof(s));
     begin(&s, true);
     for (uint64_t seq = 1; seq <= 4 * TF_CLIENT_EVENT_BYTES / 100000 && s.cw.nodes[0]->failures == 0; seq++) {
         tell_activity(&s, 7, seq, 100000);
@@ -171,7 +80,6 @@ START_TEST(client_malformed_answer_ends_the_session)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         static setup s;
         uint8_t bytes[128];
-        memset(&s, 0, sizeof(s));
         begin(&s, false);
         cw_send_range(&s.cw, 0, 0, 1, 1);
         raw_settle(s.relay);
@@ -188,7 +96,6 @@ END_TEST
 START_TEST(client_subscription_that_the_relay_drops_is_asked_for_again)
 {
     static setup s;
-    memset(&s, 0, sizeof(s));
     begin(&s, true);
     tell_activity(&s, 7, 1, 5);
     raw_settle(s.relay);
