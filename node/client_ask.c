@@ -73,10 +73,21 @@ static void write_args(tf_writer *w, const tf_ask *ask)
 
 static tf_slice method_of(tf_ask_kind kind)
 {
-    static const char *const methods[] = {[TF_ASK_CHANNELS] = "channels", [TF_ASK_INFO] = "info",
-                                          [TF_ASK_TRIM] = "trim",         [TF_ASK_GAPS] = "gaps",
-                                          [TF_ASK_READ] = "read",         [TF_ASK_FORGET] = "forget_cursor"};
-    return tf_slice_str(methods[kind]);
+    switch (kind) {
+    case TF_ASK_CHANNELS:
+        return tf_slice_str("channels");
+    case TF_ASK_INFO:
+        return tf_slice_str("info");
+    case TF_ASK_TRIM:
+        return tf_slice_str("trim");
+    case TF_ASK_GAPS:
+        return tf_slice_str("gaps");
+    case TF_ASK_READ:
+        return tf_slice_str("read");
+    case TF_ASK_FORGET:
+        return tf_slice_str("forget_cursor");
+    }
+    TF_UNREACHABLE();
 }
 
 tf_err tf_client_ask(tf_client *client, tf_time now, size_t channel, const tf_ask *ask)

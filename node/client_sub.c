@@ -115,9 +115,9 @@ tf_err tf_client_sub_request(tf_client_channel *channel)
     return err;
 }
 
-static bool is_reason(tf_slice reason, const char *text)
+static bool is_epoch(const tf_gap *gap)
 {
-    return tf_slice_eq(reason, tf_slice_str(text));
+    return tf_slice_eq(gap->reason, tf_slice_str("epoch"));
 }
 
 /* What a gap, in the middle or at a (new) start, does to the position. Room for the reason is in the note. */
@@ -127,7 +127,7 @@ static void announce(tf_client_channel *channel, tf_note *note, const tf_gap *ga
     note->event.epoch = gap->epoch;
     note->event.expected = channel->next != 0 ? channel->next : channel->from.value;
     note->event.got = gap->next;
-    note->event.epoch_changed = is_reason(gap->reason, "epoch");
+    note->event.epoch_changed = is_epoch(gap);
     note->event.code = tf_client_keep(&at, gap->reason);
     channel->epoch_told = note->event.epoch_changed;
     channel->client->stats.gaps++;
@@ -147,7 +147,7 @@ static tf_err begin(tf_client_channel *channel, const tf_result_subscribe *start
 {
     tf_client *client = channel->client;
     bool is_other = channel->next != 0 && channel->epoch != start->epoch;
-    tf_gap what = {.epoch = start->epoch, .reason = tf_slice_str(is_other ? "epoch" : "trimmed")};
+    tf_gap what = {.epoch = start->epoch, .reason = is_other ? tf_slice_str("epoch") : tf_slice_str("trimmed")};
     tf_note *note = tf_client_note(channel, TF_CLIENT_SUBSCRIBED, 0);
     tf_note *gap = tf_client_note(channel, TF_CLIENT_GAP, what.reason.len);
     if (note == NULL || gap == NULL) {
@@ -277,7 +277,7 @@ tf_err tf_client_sub_gap(tf_client_channel *channel, tf_slice args)
     if (gap.epoch != channel->epoch) {
         return TF_ERR_PEER_STATE;
     }
-    bool is_known = is_reason(gap.reason, "epoch") ? channel->epoch_told || gap.next < channel->next
+    bool is_known = is_epoch(&gap) ? channel->epoch_told || gap.next < channel->next
                                                    : gap.next <= channel->next;
     if (is_known) {
         return TF_OK;
