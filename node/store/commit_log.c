@@ -113,8 +113,12 @@ static tf_err start(tf_commit_log *log, uint64_t applied_lsn, char why[TF_WHY_MA
     const tf_files *files = &log->config.files;
     const tf_log_reader_config config = {.files = *files, .mem = log->config.mem, .from = applied_lsn};
     tf_err err = files->table->make_dir(files->ctx, TF_LOG_FOLDER);
+    /* A name that is seen is also there after a crash, and one that is gone does not come back. */
     if (err == TF_OK) {
         err = files->table->sync_dir(files->ctx, "");
+    }
+    if (err == TF_OK) {
+        err = files->table->sync_dir(files->ctx, TF_LOG_FOLDER);
     }
     if (err != TF_OK) {
         return err == TF_ERR_FULL ? err : TF_ERR_IO;
@@ -155,20 +159,6 @@ tf_err tf_commit_log_open(tf_commit_log **out, const tf_commit_log_config *confi
     log->durable = applied_lsn;
     *out = log;
     return TF_OK;
-}
-
-void tf_commit_log_close(tf_commit_log *log)
-{
-    if (log == NULL) {
-        return;
-    }
-    const tf_mem *mem = log->config.mem;
-    tf_files_close(&log->config.files, log->file);
-    tf_log_reader_free(log->reader);
-    tf_log_room_clear(&log->room);
-    (void)pthread_mutex_destroy(&log->lock);
-    tf_free(mem, log->torn, log->torn_capacity * sizeof(*log->torn));
-    tf_free(mem, log, sizeof(*log));
 }
 
 /* -- recovery ------------------------------------------------------------------------------------------------------ */
@@ -289,25 +279,29 @@ static uint64_t last_of(const tf_commit_log *log, const tf_commit_group *group)
     return log->next_lsn + group->count - 1;
 }
 
+static tf_err write_at(tf_commit_log *log, tf_file *file, uint64_t offset, const tf_log_group *group, tf_slice records)
+{
+    static const uint8_t zeros[TF_LOG_BLOCK];
+    uint8_t header[TF_LOG_GROUP_HEADER];
+    const tf_files *files = &log->config.files;
+    size_t padding = (size_t)tf_log_group_span(records.len) - sizeof(header) - records.len;
+    tf_log_group_write(header, log->files.key, group);
+    const tf_slice parts[] = {tf_slice_of(header, sizeof(header)), records, tf_slice_of(zeros, padding)};
+    return files->table->write_at(files->ctx, file, offset, parts, 3);
+}
+
 /* One write, one sync. */
 static tf_err write_group(tf_commit_log *log, const tf_commit_group *group, const tf_log_segment *segment, tf_file *file,
                           uint64_t offset)
 {
-    static const uint8_t zeros[TF_LOG_BLOCK];
-    uint8_t header[TF_LOG_GROUP_HEADER];
-    const tf_log_group describes = {.segment = segment->number,
-                                    .first = log->next_lsn,
-                                    .durable = log->durable,
-                                    .count = group->count,
-                                    .size = (uint32_t)group->records.len};
-    uint64_t span = tf_log_group_span(group->records.len);
-    tf_log_group_write(header, log->files.key, &describes);
-    const tf_slice parts[] = {tf_slice_of(header, sizeof(header)), group->records,
-                              tf_slice_of(zeros, (size_t)(span - sizeof(header) - group->records.len))};
-    const tf_files *files = &log->config.files;
-    tf_err err = files->table->write_at(files->ctx, file, offset, parts, 3);
+    const tf_log_group header = {.segment = segment->number,
+                                 .first = log->next_lsn,
+                                 .durable = log->durable,
+                                 .count = group->count,
+                                 .size = (uint32_t)group->records.len};
+    tf_err err = write_at(log, file, offset, &header, group->records);
     if (err == TF_OK) {
-        err = tf_files_sync(files, file);
+        err = tf_files_sync(&log->config.files, file);
     }
     if (err != TF_OK) {
         tf_log_room_failed(&log->room, errno);
@@ -422,6 +416,33 @@ tf_err tf_commit_log_retry(tf_commit_log *log, tf_log_range *lost)
     unlock(log);
     log->phase = WRITING;
     return TF_OK;
+}
+
+/* -- close --------------------------------------------------------------------------------------------------------- */
+
+/* A group without records names the last one durable, so that damage of it is not taken for a torn end (L18). Without it
+ * all is well, too. */
+static void write_mark(tf_commit_log *log)
+{
+    const tf_log_group mark = {.segment = log->current.number, .first = log->next_lsn, .durable = log->durable};
+    if (log->phase == WRITING && log->file != NULL && log->current.size - log->offset >= TF_LOG_BLOCK) {
+        (void)write_at(log, log->file, log->offset, &mark, tf_slice_of(NULL, 0));
+    }
+}
+
+void tf_commit_log_close(tf_commit_log *log)
+{
+    if (log == NULL) {
+        return;
+    }
+    const tf_mem *mem = log->config.mem;
+    write_mark(log);
+    tf_files_close(&log->config.files, log->file);
+    tf_log_reader_free(log->reader);
+    tf_log_room_clear(&log->room);
+    (void)pthread_mutex_destroy(&log->lock);
+    tf_free(mem, log->torn, log->torn_capacity * sizeof(*log->torn));
+    tf_free(mem, log, sizeof(*log));
 }
 
 /* -- room and numbers ---------------------------------------------------------------------------------------------- */

@@ -41,7 +41,7 @@ typedef struct tf_commit_log_config {
  * changed then, but for the folder. */
 TF_MUST_CHECK tf_err tf_commit_log_open(tf_commit_log **out, const tf_commit_log_config *config, uint64_t applied_lsn,
                                         char why[TF_WHY_MAX]);
-/* NULL is fine. Does not sync: what append answered is durable, what it did not is not. */
+/* NULL is fine. What append answered is durable already; a pending group may be found by the next open, or not. */
 void tf_commit_log_close(tf_commit_log *log);
 
 /* -- recovery ------------------------------------------------------------------------------------------------------ */

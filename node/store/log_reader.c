@@ -108,7 +108,11 @@ static tf_err open_file(const tf_log_reader *reader, const tf_log_file *file, tf
 {
     tf_file_name name;
     tf_log_file_name(file->number, &name);
-    return tf_files_open(&reader->config.files, name.text, TF_FILE_READ, out);
+    tf_err err = tf_files_open(&reader->config.files, name.text, TF_FILE_READ, out);
+    if (err == TF_ERR_CLOSED) {
+        return reader->config.live ? TF_ERR_AGAIN : TF_ERR_IO;
+    }
+    return err;
 }
 
 /* The log's key is that of the newest file whose header is valid. */
@@ -121,7 +125,7 @@ static tf_err look_at_header(tf_log_reader *reader, const tf_log_file *file, cha
     tf_file *open = NULL;
     tf_err err = open_file(reader, file, &open);
     if (err != TF_OK) {
-        return err == TF_ERR_CLOSED && reader->config.live ? TF_ERR_AGAIN : err;
+        return err;
     }
     err = tf_files_read(files, open, 0, block, sizeof(block), &got);
     tf_files_close(files, open);
@@ -167,6 +171,17 @@ static bool is_blank(const uint8_t *bytes, size_t size)
     return true;
 }
 
+/* What an earlier process wrote may be in the system's cache alone; what is replayed must be on the disk. If it cannot be
+ * brought there, what the disk has counts. */
+static bool make_durable(const tf_files *files, tf_file *file)
+{
+    bool synced = tf_files_sync(files, file) == TF_OK;
+    if (!synced) {
+        files->table->uncache(files->ctx, file);
+    }
+    return synced;
+}
+
 static tf_err read_file(tf_log_reader *reader, tf_log_file *file, tf_file *open)
 {
     const tf_files *files = &reader->config.files;
@@ -182,12 +197,13 @@ static tf_err read_file(tf_log_reader *reader, tf_log_file *file, tf_file *open)
     if (err != TF_OK) {
         return err;
     }
+    bool synced = reader->config.live || make_durable(files, open);
     bool whole = tf_log_file_read(files, open, reader->buffer, (size_t)file->size);
     err = tf_log_segment_read(tf_slice_of(reader->buffer, (size_t)file->size), &header);
     file->good = err == TF_OK && whole && header.key == reader->key && header.number == file->number &&
-                 header.size == file->size;
+                 header.size == file->size && synced;
     file->headless = err != TF_OK;
-    file->lost = !whole || (!reader->has_key && !is_blank(reader->buffer, (size_t)file->size));
+    file->lost = !whole || !synced || (!reader->has_key && !is_blank(reader->buffer, (size_t)file->size));
     return TF_OK;
 }
 
@@ -203,7 +219,7 @@ static tf_err load(tf_log_reader *reader, size_t index)
     reader->loaded = 0;
     tf_err err = open_file(reader, file, &open);
     if (err != TF_OK) {
-        return err == TF_ERR_CLOSED && live ? TF_ERR_AGAIN : err;
+        return err;
     }
     bool was_good = file->good;
     err = read_file(reader, file, open);
@@ -234,7 +250,7 @@ static tf_err survey(tf_log_reader *reader, size_t index)
         return err;
     }
     while (tf_log_group_find(loaded_bytes(reader), reader->key, file->number, &offset, &group)) {
-        file->first = file->first == 0 ? group.first : file->first;
+        file->first = file->first == 0 && group.count > 0 ? group.first : file->first;
         file->last = tf_log_group_last(&group) > file->last ? tf_log_group_last(&group) : file->last;
         reader->durable = group.durable > reader->durable ? group.durable : reader->durable;
         offset += tf_log_group_span(group.size);
@@ -314,7 +330,7 @@ static tf_err find_group(tf_log_reader *reader)
     tf_log_group *group = &reader->group;
     while (tf_log_group_find(loaded_bytes(reader), reader->key, file->number, &reader->offset, group)) {
         tf_err err = TF_ERR_DAMAGED;
-        bool wanted = tf_log_group_last(group) >= reader->expected && group->first < file->end;
+        bool wanted = group->count > 0 && tf_log_group_last(group) >= reader->expected && group->first < file->end;
         if (wanted) {
             /* Above what is known durable only whole groups count: others were torn, and never acked. */
             err = group->first > reader->durable ? check_group(reader) : TF_OK;

@@ -1,7 +1,8 @@
 /* Reads the segment files of a commit log in LSN order and says what is damaged (FORMAT.md L14 to L19): for the recovery
  * (commit_log.h), and for another process that copies the log while it is written (`live`).
  *
- * It only reads. Segments are taken into memory whole, one at a time. One thread. */
+ * It changes nothing, but (not live) it syncs what it reads: what is handed out is durable. Segments are taken into memory
+ * whole, one at a time. One thread. */
 #ifndef TF_NODE_STORE_LOG_READER_H
 #define TF_NODE_STORE_LOG_READER_H
 

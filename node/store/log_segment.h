@@ -19,9 +19,9 @@ typedef struct tf_log_segment_header {
 
 typedef struct tf_log_group {
     uint64_t segment; /* number of the segment it was written to */
-    uint64_t first;   /* LSN of its first record, 1 at least */
+    uint64_t first;   /* LSN of its first record (none: that the next one would have), 1 at least */
     uint64_t durable; /* the highest LSN known durable when it was written; below first */
-    uint32_t count;   /* records, 1 at least */
+    uint32_t count;   /* records; 0: it is only there to say what is durable */
     uint32_t size;    /* bytes of records */
 } tf_log_group;
 

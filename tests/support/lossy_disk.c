@@ -99,16 +99,21 @@ void tf_lossy_files_set_capacity(tf_lossy_files *lossy, uint64_t capacity)
 static void restart(tf_lossy_files *lossy)
 {
     for (tf_lossy_inode *i = lossy->inodes; i != NULL; i = i->next) {
-        tf_lossy_image_copy(&i->live, &i->disk);
         i->opened = 0;
         i->locked = false;
     }
-    lossy->live = lossy->disk;
     lossy->boot++;
     lossy->off = false;
     lossy->stop_at = UINT64_MAX;
     lossy->fail_at = UINT64_MAX;
     lossy->fail_sync_at = UINT64_MAX;
+}
+
+void tf_lossy_files_kill(tf_lossy_files *lossy)
+{
+    tf_lossy_lock(lossy);
+    restart(lossy);
+    tf_lossy_unlock(lossy);
 }
 
 void tf_lossy_files_crash(tf_lossy_files *lossy, uint64_t seed)
@@ -118,9 +123,11 @@ void tf_lossy_files_crash(tf_lossy_files *lossy, uint64_t seed)
     tf_lossy_lock(lossy);
     for (tf_lossy_inode *i = lossy->inodes; i != NULL; i = i->next) {
         tf_lossy_settle_inode(i, &random);
+        tf_lossy_image_copy(&i->live, &i->disk);
     }
     tf_lossy_settle_names(lossy, NULL, &random);
     tf_lossy_lose_folders(lossy, &random);
+    lossy->live = lossy->disk;
     restart(lossy);
     tf_lossy_unlock(lossy);
 }

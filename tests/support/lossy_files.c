@@ -162,7 +162,7 @@ static tf_err lossy_read_at(void *ctx, tf_file *file, uint64_t offset, void *out
     return err;
 }
 
-/* Writes as much as there is room for; half of it if the write fails. */
+/* Half of it, if the write fails and there is room for that. bytes.data NULL: zeros. */
 static tf_err write_locked(tf_lossy_files *lossy, tf_file *file, uint64_t offset, tf_slice bytes)
 {
     bool act = false;
@@ -173,10 +173,9 @@ static tf_err write_locked(tf_lossy_files *lossy, tf_file *file, uint64_t offset
     if (!has_room(lossy, file->inode, offset + bytes.len)) {
         err = fail(ENOSPC);
     }
-    bool whole = err == TF_OK || lossy->off;
-    uint64_t len = whole ? bytes.len : bytes.len / 2;
-    if (has_room(lossy, file->inode, offset + len)) {
-        tf_lossy_add_change(file->inode, offset, bytes.data, len);
+    bytes.len = err == TF_OK || lossy->off ? bytes.len : bytes.len / 2;
+    if (has_room(lossy, file->inode, offset + bytes.len)) {
+        tf_lossy_add_change(file->inode, bytes.data == NULL ? TF_LOSSY_ZEROS : TF_LOSSY_BYTES, offset, bytes);
     }
     return err;
 }
@@ -240,7 +239,7 @@ static tf_err lossy_set_size(void *ctx, tf_file *file, uint64_t size)
     if (err == TF_OK && !has_room(lossy, file->inode, size)) {
         err = fail(ENOSPC);
     } else if (err == TF_OK || (act && lossy->off)) {
-        tf_lossy_add_change(file->inode, size, NULL, 0);
+        tf_lossy_add_change(file->inode, TF_LOSSY_SIZE, size, tf_slice_of(NULL, 0));
     }
     tf_lossy_unlock(lossy);
     return err;
@@ -248,12 +247,10 @@ static tf_err lossy_set_size(void *ctx, tf_file *file, uint64_t size)
 
 static tf_err lossy_allocate(void *ctx, tf_file *file, uint64_t size)
 {
-    uint8_t *zeros = tf_lossy_get((size_t)size);
-    const tf_slice part = tf_slice_of(zeros, (size_t)size);
-    tf_err err = lossy_write_at(ctx, file, 0, &part, 1);
-    int error = errno;
-    free(zeros);
-    errno = error;
+    tf_lossy_files *lossy = ctx;
+    tf_lossy_lock(lossy);
+    tf_err err = write_locked(lossy, file, 0, tf_slice_of(NULL, (size_t)size));
+    tf_lossy_unlock(lossy);
     return err;
 }
 

@@ -60,6 +60,8 @@ void tf_lossy_files_set_capacity(tf_lossy_files *lossy, uint64_t capacity);
 /* Everything that was not synced is lost, kept or torn; files that are still open stay so only to be closed; locks are
  * gone; the power is on and there are no faults. */
 void tf_lossy_files_crash(tf_lossy_files *lossy, uint64_t seed);
+/* The process is gone, the system goes on: nothing is lost and nothing is synced by that; else as a crash. */
+void tf_lossy_files_kill(tf_lossy_files *lossy);
 /* What is on the disk for good: all that is there counts as synced. */
 void tf_lossy_files_settle(tf_lossy_files *lossy);
 

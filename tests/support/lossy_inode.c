@@ -23,15 +23,18 @@ static void image_resize(tf_lossy_image *image, uint64_t size)
     image->size = size;
 }
 
+/* bytes NULL: zeros. */
 static void image_write(tf_lossy_image *image, uint64_t offset, const uint8_t *bytes, uint64_t len)
 {
-    if (len == 0) {
-        return;
-    }
-    if (offset + len > image->size) {
+    uint64_t old = image->size;
+    if (len > 0 && offset + len > old) {
         image_resize(image, offset + len);
     }
-    memcpy(image->bytes + offset, bytes, (size_t)len);
+    if (bytes != NULL && len > 0) {
+        memcpy(image->bytes + offset, bytes, (size_t)len);
+    } else if (offset < old) {
+        memset(image->bytes + offset, 0, (size_t)(len < old - offset ? len : old - offset));
+    }
 }
 
 void tf_lossy_image_copy(tf_lossy_image *to, const tf_lossy_image *from)
@@ -45,11 +48,16 @@ void tf_lossy_image_copy(tf_lossy_image *to, const tf_lossy_image *from)
 
 void tf_lossy_apply(tf_lossy_image *image, const tf_lossy_change *c)
 {
-    if (c->bytes == NULL) {
+    if (c->type == TF_LOSSY_SIZE) {
         image_resize(image, c->offset);
     } else {
         image_write(image, c->offset, c->bytes, c->len);
     }
+}
+
+static const uint8_t *part(const tf_lossy_change *c, uint64_t from)
+{
+    return c->bytes == NULL ? NULL : c->bytes + from;
 }
 
 /* A part of a write: cut at any byte, from either side, or any of its blocks. */
@@ -61,7 +69,7 @@ static void apply_torn(tf_lossy_image *image, const tf_lossy_change *c, tf_test_
         image_write(image, c->offset, c->bytes, cut);
         return;
     case 1:
-        image_write(image, c->offset + cut, c->bytes + cut, c->len - cut);
+        image_write(image, c->offset + cut, part(c, cut), c->len - cut);
         return;
     default:
         break;
@@ -70,7 +78,7 @@ static void apply_torn(tf_lossy_image *image, const tf_lossy_change *c, tf_test_
         uint64_t end = (c->offset + at) / BLOCK * BLOCK + BLOCK - c->offset;
         end = end < c->len ? end : c->len;
         if (tf_test_random_chance(random, 1, 2)) {
-            image_write(image, c->offset + at, c->bytes + at, end - at);
+            image_write(image, c->offset + at, part(c, at), end - at);
         }
         at = end;
     }
@@ -83,7 +91,7 @@ static void apply_perhaps(tf_lossy_image *image, const tf_lossy_change *c, tf_te
     if (choice == 0) {
         return;
     }
-    if (choice == 1 || c->bytes == NULL) {
+    if (choice == 1 || c->type == TF_LOSSY_SIZE) {
         tf_lossy_apply(image, c);
     } else {
         apply_torn(image, c, random);
@@ -104,13 +112,15 @@ static void free_change(tf_lossy_change *c)
     free(c);
 }
 
-void tf_lossy_add_change(tf_lossy_inode *inode, uint64_t offset, const uint8_t *bytes, uint64_t len)
+void tf_lossy_add_change(tf_lossy_inode *inode, tf_lossy_change_type type, uint64_t offset, tf_slice bytes)
 {
     tf_lossy_change *c = tf_lossy_get(sizeof(*c));
-    *c = (tf_lossy_change){.offset = offset, .len = len};
-    if (bytes != NULL) {
-        c->bytes = tf_lossy_get((size_t)len);
-        memcpy(c->bytes, bytes, (size_t)len);
+    *c = (tf_lossy_change){.type = type, .offset = offset, .len = bytes.len};
+    if (type == TF_LOSSY_BYTES) {
+        c->bytes = tf_lossy_get(bytes.len);
+        if (bytes.len > 0) {
+            memcpy(c->bytes, bytes.data, bytes.len);
+        }
     }
     tf_lossy_change **end = &inode->changes;
     while (*end != NULL) {

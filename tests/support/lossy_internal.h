@@ -17,12 +17,19 @@ typedef struct tf_lossy_image {
     uint64_t room;
 } tf_lossy_image;
 
-/* Something that no sync followed: bytes at an offset, or (bytes NULL) a size. */
+typedef enum tf_lossy_change_type {
+    TF_LOSSY_BYTES,
+    TF_LOSSY_ZEROS,
+    TF_LOSSY_SIZE
+} tf_lossy_change_type;
+
+/* Something that no sync followed: bytes or zeros at an offset, or a size. */
 typedef struct tf_lossy_change {
     struct tf_lossy_change *next;
-    uint64_t offset;
+    tf_lossy_change_type type;
+    uint64_t offset; /* SIZE: that is the size */
     uint64_t len;
-    uint8_t *bytes;
+    uint8_t *bytes; /* BYTES */
 } tf_lossy_change;
 
 /* A file apart from its names. Lives as long as the disk. */
@@ -87,8 +94,8 @@ void tf_lossy_unlock(tf_lossy_files *lossy);
 
 void tf_lossy_image_copy(tf_lossy_image *to, const tf_lossy_image *from);
 void tf_lossy_apply(tf_lossy_image *image, const tf_lossy_change *c);
-/* Of the live image, and to be synced. bytes NULL: `offset` is the size. */
-void tf_lossy_add_change(tf_lossy_inode *inode, uint64_t offset, const uint8_t *bytes, uint64_t len);
+/* Of the live image, and to be synced. ZEROS: as many as the slice is long; SIZE: `offset` is the size. */
+void tf_lossy_add_change(tf_lossy_inode *inode, tf_lossy_change_type type, uint64_t offset, tf_slice bytes);
 /* All changes reach the disk, or (random) each as it comes. */
 void tf_lossy_settle_inode(tf_lossy_inode *inode, tf_test_random *random);
 

@@ -61,10 +61,7 @@ static inline void world_op(uint64_t lsn, uint32_t salt, size_t size, tf_store_o
     default:
         break;
     }
-    for (size_t i = 0; i < size; i += 8) {
-        uint64_t word = tf_test_random_u64(&random);
-        memcpy(body + i, &word, size - i < 8 ? size - i : 8);
-    }
+    memset(body, (int)(tf_test_random_u64(&random) & 0xff), size);
     op->kind = TF_STORE_APPEND;
     op->message = (tf_stored){.seq = lsn,
                               .epoch = op->epoch,
