@@ -158,7 +158,7 @@ static inline tf_err world_open(log_world *w)
 {
     const tf_commit_log_config config = {.files = w->files,
                                          .mem = tf_test_mem(),
-                                         .rand = tf_test_rand(7),
+                                         .rand = tf_test_rand(w->salt), /* a new log has another key */
                                          .segment_size = WORLD_SEGMENT,
                                          .segments_max = w->segments_max,
                                          .spare = WORLD_SPARE};

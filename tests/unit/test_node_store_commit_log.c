@@ -46,15 +46,30 @@ START_TEST(commit_log_appends_are_replayed_after_a_restart)
 }
 END_TEST
 
-/* One history that the n-th operation ends, a crash, a second one that ends by itself, another crash. False: the n-th
- * operation was not reached. */
-static bool crash_at(uint64_t n, uint64_t seed)
+typedef enum ending {
+    CRASH,
+    KILL,
+    KILL_THEN_CRASH
+} ending;
+
+static void end(tf_lossy_files *lossy, log_world *w, ending how, uint64_t seed)
+{
+    world_close(w);
+    if (how == CRASH) {
+        tf_lossy_files_crash(lossy, seed);
+    } else {
+        tf_lossy_files_kill(lossy);
+    }
+}
+
+/* One history that the n-th operation ends, a second one that ends by itself. False: the n-th operation was not reached. */
+static bool end_at(uint64_t n, ending how, uint64_t seed)
 {
     tf_lossy_files *lossy = tf_lossy_files_new(UINT64_MAX);
     static log_world w;
+    tf_log_item item;
     world_init(&w, tf_lossy_files_get(lossy));
     tf_lossy_files_stop_at(lossy, n);
-    tf_log_item item;
     tf_err err = world_open(&w);
     if (err == TF_OK) {
         ck_assert_int_eq(tf_commit_log_next(w.log, &item), TF_ERR_CLOSED);
@@ -62,34 +77,247 @@ static bool crash_at(uint64_t n, uint64_t seed)
     }
     bool reached = tf_lossy_files_is_off(lossy);
     ck_assert_int_eq(err == TF_OK, !reached);
-    world_close(&w);
-    tf_lossy_files_crash(lossy, seed);
+    end(lossy, &w, how, seed);
     world_recover(&w);
+    if (how == KILL_THEN_CRASH) {
+        end(lossy, &w, CRASH, seed);
+        world_recover(&w); /* what was replayed once is there for good */
+    }
     ck_assert_int_eq(world_append(&w, 3, 100, false), TF_OK);
     ck_assert_int_eq(world_append(&w, 1, 100, false), TF_OK);
-    world_close(&w);
-    tf_lossy_files_crash(lossy, seed + 1);
+    end(lossy, &w, CRASH, seed + 1);
     world_recover(&w);
     world_close(&w);
     tf_lossy_files_free(lossy);
     return reached;
 }
 
-START_TEST(commit_log_crash_at_every_operation_loses_nothing_that_was_acked)
+static void end_at_every_operation(ending how, uint64_t seeds)
 {
-    for (uint64_t seed = 0; seed < 3; seed++) {
+    for (uint64_t seed = 0; seed < seeds; seed++) {
         uint64_t n = 0;
-        while (crash_at(n, seed * 1000 + n)) {
+        while (end_at(n, how, seed * 1000 + n)) {
             n++;
         }
         ck_assert_uint_gt(n, 60);
     }
+}
+
+START_TEST(commit_log_crash_at_every_operation_loses_nothing_that_was_acked)
+{
+    end_at_every_operation(CRASH, 2);
+}
+END_TEST
+
+START_TEST(commit_log_kill_at_every_operation_loses_nothing_that_was_acked)
+{
+    end_at_every_operation(KILL, 1);
+}
+END_TEST
+
+START_TEST(commit_log_crash_after_a_kill_loses_nothing_that_was_replayed)
+{
+    end_at_every_operation(KILL_THEN_CRASH, 1);
+}
+END_TEST
+
+/* -- faults -------------------------------------------------------------------------------------------------------- */
+
+/* Tries again what failed without a trace, and what is pending. */
+static void stubborn_append(log_world *w, uint32_t count, size_t size)
+{
+    tf_err err = TF_ERR_IO;
+    for (int tries = 0; err != TF_OK && tries < 4; tries++) {
+        tf_log_range lost = {1, 1};
+        if (tf_commit_log_is_pending(w->log)) {
+            err = world_retry(w, &lost);
+            ck_assert(err != TF_OK || lost.first == 0);
+        } else {
+            (void)world_prepare(w);
+            err = world_append(w, count, size, false);
+        }
+    }
+    ck_assert_int_eq(err, TF_OK);
+}
+
+static void stubborn_history(log_world *w)
+{
+    for (uint32_t i = 0; i < 12; i++) {
+        stubborn_append(w, i % 3 + 1, i % 2 == 0 ? 130 : 45000);
+        if (i == 6) {
+            world_release(w, w->acked - 1);
+        }
+    }
+}
+
+typedef enum trouble {
+    FAILED_SYNC,
+    FAILED_OPERATION,
+    FULL_ONCE
+} trouble;
+
+static void arm(tf_lossy_files *lossy, trouble what, uint64_t n)
+{
+    switch (what) {
+    case FAILED_SYNC:
+        tf_lossy_files_fail_sync_at(lossy, n);
+        return;
+    case FAILED_OPERATION:
+        tf_lossy_files_fail_at(lossy, n, TF_LOSSY_ERROR, false);
+        return;
+    case FULL_ONCE:
+        tf_lossy_files_fail_at(lossy, n, TF_LOSSY_FULL, false);
+        return;
+    }
+}
+
+/* False: the n-th operation was not reached. */
+static bool fail_at(trouble what, uint64_t n)
+{
+    static log_world w;
+    tf_lossy_counts counts;
+    tf_lossy_files *lossy = tf_lossy_files_new(UINT64_MAX);
+    world_init(&w, tf_lossy_files_get(lossy));
+    world_recover(&w);
+    arm(lossy, what, n);
+    stubborn_history(&w);
+    tf_lossy_files_get_counts(lossy, &counts);
+    end(lossy, &w, CRASH, n);
+    world_recover(&w);
+    stubborn_append(&w, 2, 100);
+    end(lossy, &w, CRASH, n + 1);
+    world_recover(&w);
+    world_close(&w);
+    tf_lossy_files_free(lossy);
+    return counts.faults > 0;
+}
+
+START_TEST(commit_log_one_failure_at_any_operation_is_overcome)
+{
+    static const trouble all[] = {FAILED_SYNC, FAILED_OPERATION, FULL_ONCE};
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        uint64_t n = 0;
+        while (fail_at(all[i], n)) {
+            n++;
+        }
+        ck_assert_uint_gt(n, 10);
+    }
+}
+END_TEST
+
+/* A sync fails, and the power goes off at the n-th operation after it. */
+static bool crash_after_failed_sync(uint64_t n, uint64_t seed)
+{
+    static log_world w;
+    tf_lossy_files *lossy = tf_lossy_files_new(UINT64_MAX);
+    world_init(&w, tf_lossy_files_get(lossy));
+    world_recover(&w);
+    for (int i = 0; i < 3; i++) {
+        stubborn_append(&w, 2, 70000);
+    }
+    ck_assert_int_eq(world_prepare(&w), TF_OK);
+    tf_lossy_files_fail_sync_at(lossy, 0);
+    ck_assert_int_eq(world_append(&w, 3, 5000, false), TF_ERR_IO);
+    ck_assert(tf_commit_log_is_pending(w.log));
+    tf_lossy_files_stop_at(lossy, n);
+    tf_err err = world_retry(&w, NULL);
+    for (int i = 0; err == TF_OK && i < 3; i++) {
+        err = world_append(&w, 1, 500, false);
+    }
+    bool reached = tf_lossy_files_is_off(lossy);
+    end(lossy, &w, seed % 2 == 0 ? CRASH : KILL_THEN_CRASH, seed);
+    world_recover(&w);
+    stubborn_append(&w, 2, 900); /* in place of what was not acked, if anything */
+    end(lossy, &w, CRASH, seed + 1);
+    world_recover(&w);
+    world_close(&w);
+    tf_lossy_files_free(lossy);
+    return reached;
+}
+
+START_TEST(commit_log_crash_at_every_operation_after_a_failed_sync_loses_nothing)
+{
+    for (uint64_t seed = 0; seed < 6; seed++) {
+        uint64_t n = 0;
+        while (crash_after_failed_sync(n, seed * 100 + n)) {
+            n++;
+        }
+        ck_assert_uint_gt(n, 8);
+    }
+}
+END_TEST
+
+START_TEST(commit_log_retry_names_what_was_acked_and_cannot_be_read_back)
+{
+    log_world w;
+    tf_log_range lost = {0, 0};
+    tf_commit_log_stats stats;
+    tf_lossy_files *lossy = tf_lossy_files_new(UINT64_MAX);
+    world_init(&w, tf_lossy_files_get(lossy));
+    world_recover(&w);
+    stubborn_append(&w, 2, 100);
+    stubborn_append(&w, 3, 5000);
+    stubborn_append(&w, 2, 100); /* 6 and 7 */
+    world_release(&w, 1);
+    tf_lossy_files_fail_sync_at(lossy, 0);
+    ck_assert_int_eq(world_append(&w, 1, 100, false), TF_ERR_IO);
+    ck_assert_int_eq(tf_commit_log_errno(w.log), EIO);
+    /* In the second group: behind the 512 bytes of the first one, in the body of 4. */
+    ck_assert(tf_lossy_files_flip(lossy, "log/0000000000000001.log", TF_LOG_SEGMENT_HEADER + 512 + 700, 1));
+    ck_assert_int_eq(world_retry(&w, &lost), TF_OK);
+    ck_assert_uint_eq(lost.first, 4);
+    ck_assert_uint_eq(lost.last, 7);
+    tf_commit_log_get_stats(w.log, &stats);
+    ck_assert_uint_eq(stats.given_up, 1);
+    ck_assert_uint_eq(stats.durable_lsn, 8);
+    world_release(&w, 8);
+    ck_assert_int_eq(world_prepare(&w), TF_OK);
+    ck_assert_uint_eq(tf_lossy_files_bytes(lossy, "log/0000000000000001.log").len, 0); /* not to be used again */
+    world_close(&w);
+    tf_lossy_files_free(lossy);
+}
+END_TEST
+
+START_TEST(commit_log_retries_that_fail_leave_no_files)
+{
+    log_world w;
+    tf_lossy_counts before;
+    tf_lossy_counts after;
+    tf_lossy_files *lossy = tf_lossy_files_new(UINT64_MAX);
+    world_init(&w, tf_lossy_files_get(lossy));
+    world_recover(&w);
+    ck_assert_int_eq(world_prepare(&w), TF_OK);
+    stubborn_append(&w, 2, 100);
+    tf_lossy_files_fail_sync_at(lossy, 0);
+    ck_assert_int_eq(world_append(&w, 1, 100, false), TF_ERR_IO);
+    ck_assert_int_eq(world_prepare(&w), TF_OK);
+    tf_lossy_files_get_counts(lossy, &before);
+    for (int i = 0; i < 20; i++) {
+        tf_lossy_files_fail_sync_at(lossy, 0);
+        ck_assert_int_eq(world_retry(&w, NULL), TF_ERR_IO);
+        ck_assert(tf_commit_log_is_pending(w.log));
+        ck_assert_int_eq(world_prepare(&w), TF_OK);
+    }
+    tf_lossy_files_get_counts(lossy, &after);
+    ck_assert_uint_eq(after.bytes, before.bytes);
+    ck_assert_int_eq(world_retry(&w, NULL), TF_OK);
+    end(lossy, &w, CRASH, 5);
+    world_recover(&w);
+    world_close(&w);
+    tf_lossy_files_free(lossy);
 }
 END_TEST
 
 int main(void)
 {
     const TTest *const tests[] = {commit_log_appends_are_replayed_after_a_restart,
-                                  commit_log_crash_at_every_operation_loses_nothing_that_was_acked, NULL};
+                                  commit_log_crash_at_every_operation_loses_nothing_that_was_acked,
+                                  commit_log_kill_at_every_operation_loses_nothing_that_was_acked,
+                                  commit_log_crash_after_a_kill_loses_nothing_that_was_replayed,
+                                  commit_log_one_failure_at_any_operation_is_overcome,
+                                  commit_log_crash_at_every_operation_after_a_failed_sync_loses_nothing,
+                                  commit_log_retry_names_what_was_acked_and_cannot_be_read_back,
+                                  commit_log_retries_that_fail_leave_no_files,
+                                  NULL};
     return tf_test_run_waiting("node/store/commit_log", tests);
 }
