@@ -5,7 +5,7 @@
 
 #include "proto/types.h"
 
-#define TF_ARENA_BLOCK_MIN ((size_t)16 << 10)
+#define TF_ARENA_BLOCK_MIN ((size_t)1 << 10)
 #define TF_ARENA_BLOCK_MAX ((size_t)1 << 20) /* larger ones would be felt as a pause when they are first touched */
 
 typedef struct tf_arena_block tf_arena_block;

@@ -1,9 +1,10 @@
-/* node/store/memory: what a store must do (S2, S6, S11), on the one in memory. */
+/* node/store/memory: its bounds, what it gives back; and all that a store must do (S2, S6, S10, S12). */
 #include <stdio.h>
 
 #include "node/store/memory.h"
 #include "tests/support/check_main.h"
 #include "tests/support/support.h"
+#include "tests/unit/store_suite.h"
 
 typedef struct fixture {
     tf_test_heap heap;
@@ -70,62 +71,6 @@ static tf_refusal append(fixture *f, uint64_t channel, uint64_t seq, const char 
     submit(f, &op, 1);
     return op.outcome;
 }
-
-START_TEST(memory_message_is_read_and_found_by_its_key)
-{
-    fixture f;
-    tf_stored stored;
-    tf_store_key key;
-    tf_store_channel found;
-    begin(&f, 0, 0);
-    uint64_t channel = make_channel(&f, "room");
-    tf_store_op op = append_op(channel, 1, 1, "a", tf_slice_str("hello"));
-    op.message.instance = 9;
-    submit(&f, &op, 1);
-    tf_node_id origin = node_of(1);
-    ck_assert_int_eq(f.store.table->find(f.store.ctx, channel, &origin, tf_slice_str("a"), &key), TF_OK);
-    ck_assert(key.seq == 1 && key.epoch == 77 && key.timestamp_ms == 10);
-    ck_assert_uint_eq(key.digest, tf_store_digest(tf_slice_str("hello")));
-    ck_assert_int_eq(f.store.table->read(f.store.ctx, channel, 1, &stored), TF_STORE_HERE);
-    ck_assert(stored.seq == 1 && stored.timestamp_ms == 10 && stored.instance == 9);
-    ck_assert(tf_slice_eq(stored.body, tf_slice_str("hello")) && stored.epoch == 77);
-    ck_assert(tf_slice_eq(stored.client_id, tf_slice_str("a")));
-    ck_assert(tf_node_id_eq(&stored.origin, &origin));
-    ck_assert_int_eq(f.store.table->channel_find(f.store.ctx, tf_slice_str("room"), &found), TF_OK);
-    ck_assert(found.number == channel && found.epoch == 77 && found.first == 1 && found.head == 1 && !found.closed);
-    ck_assert_int_eq(found.timestamp_ms, 10);
-    end(&f);
-}
-END_TEST
-
-/* S2: a tuple, each part for itself. */
-START_TEST(memory_key_of_another_channel_origin_or_id_is_not_found)
-{
-    fixture f;
-    tf_store_key key;
-    begin(&f, 0, 0);
-    uint64_t one = make_channel(&f, "one");
-    uint64_t two = make_channel(&f, "two");
-    tf_node_id origin = node_of(1);
-    tf_node_id other = node_of(2);
-    ck_assert_int_eq(append(&f, one, 1, "ab", 1), TF_REFUSAL_NONE);
-    const struct {
-        uint64_t channel;
-        const tf_node_id *origin;
-        const char *client_id;
-        tf_err err;
-    } rows[] = {
-        {one, &origin, "ab", TF_OK},          {two, &origin, "ab", TF_ERR_CLOSED}, {one, &other, "ab", TF_ERR_CLOSED},
-        {one, &origin, "a", TF_ERR_CLOSED},   {one, &origin, "abc", TF_ERR_CLOSED}, {one, &origin, "Ab", TF_ERR_CLOSED},
-    };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        ck_assert_int_eq(f.store.table->find(f.store.ctx, rows[i].channel, rows[i].origin,
-                                             tf_slice_str(rows[i].client_id), &key),
-                         rows[i].err);
-    }
-    end(&f);
-}
-END_TEST
 
 START_TEST(memory_full_store_refuses_and_drops_nothing)
 {
@@ -200,28 +145,6 @@ START_TEST(memory_channels_are_listed_closed_and_bounded)
 }
 END_TEST
 
-START_TEST(memory_time_finds_the_first_message_not_older)
-{
-    static const struct {
-        int64_t time;
-        uint64_t seq;
-    } rows[] = {{0, 1}, {10, 1}, {11, 2}, {20, 2}, {50, 5}, {51, 6}, {INT64_MAX, 6}};
-    fixture f;
-    begin(&f, 0, 0);
-    uint64_t channel = make_channel(&f, "room");
-    ck_assert_uint_eq(f.store.table->find_time(f.store.ctx, channel, 5), 1);
-    for (uint64_t seq = 1; seq <= 5; seq++) {
-        char id[8];
-        (void)snprintf(id, sizeof(id), "c-%d", (int)seq);
-        ck_assert_int_eq(append(&f, channel, seq, id, 1), TF_REFUSAL_NONE);
-    }
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        ck_assert_uint_eq(f.store.table->find_time(f.store.ctx, channel, rows[i].time), rows[i].seq);
-    }
-    end(&f);
-}
-END_TEST
-
 START_TEST(memory_failed_allocation_refuses_and_leaves_nothing_behind)
 {
     uint64_t k = 0;
@@ -248,17 +171,139 @@ START_TEST(memory_failed_allocation_refuses_and_leaves_nothing_behind)
 }
 END_TEST
 
+/* Trimmed and forgotten: the memory is there again. */
+START_TEST(memory_of_what_is_trimmed_and_forgotten_is_given_back)
+{
+    static const size_t sizes[] = {10, 3000};
+    for (size_t k = 0; k < 2; k++) {
+        fixture f;
+        tf_store_stats stats;
+        begin(&f, 0, 0);
+        uint64_t channel = make_channel(&f, "room");
+        size_t empty = f.heap.live_bytes;
+        for (uint64_t seq = 1; seq <= 5000; seq++) {
+            char id[16];
+            (void)snprintf(id, sizeof(id), "c-%d", (int)seq);
+            ck_assert_int_eq(append(&f, channel, seq, id, sizes[k]), TF_REFUSAL_NONE);
+        }
+        size_t full = f.heap.live_bytes;
+        tf_store_op trim = {.kind = TF_STORE_TRIM, .channel = channel, .seq = 5001};
+        submit(&f, &trim, 1);
+        size_t trimmed = f.heap.live_bytes;
+        ck_assert_uint_le(trimmed + 4900 * sizes[k], full); /* the bodies are gone, their keys are not */
+        tf_store_op forget = {.kind = TF_STORE_FORGET, .channel = channel, .time_ms = 50001};
+        submit(&f, &forget, 1);
+        f.store.table->get_stats(f.store.ctx, &stats);
+        ck_assert(stats.messages == 0 && stats.bytes <= 300 * 256);
+        ck_assert_uint_le(f.heap.live_bytes, empty + 256 * 1024); /* a page, and tables that shrink when they are used */
+        end(&f);
+    }
+}
+END_TEST
+
+/* What one op and one poll free is bounded; the rest goes by and by, and nobody sees it meanwhile. */
+START_TEST(memory_is_given_back_bit_by_bit)
+{
+    fixture f;
+    tf_store_stats stats;
+    tf_store_event_type type;
+    begin(&f, 0, 0);
+    uint64_t channel = make_channel(&f, "room");
+    uint64_t count = 70000;
+    for (uint64_t seq = 1; seq <= count; seq += 500) {
+        static tf_store_op ops[500];
+        static char ids[500][16];
+        for (uint64_t i = 0; i < 500; i++) {
+            (void)snprintf(ids[i], sizeof(ids[i]), "c-%d", (int)(seq + i));
+            ops[i] = append_op(channel, seq + i, 1, ids[i], tf_slice_str("0123456789"));
+        }
+        submit(&f, ops, 500);
+    }
+    tf_store_op trim = {.kind = TF_STORE_TRIM, .channel = channel, .seq = count + 1};
+    submit(&f, &trim, 1);
+    f.store.table->get_stats(f.store.ctx, &stats);
+    ck_assert_uint_eq(stats.messages, 0);
+    uint64_t bytes = stats.bytes;
+    uint64_t before = bytes + 1;
+    while (bytes < before) {
+        before = bytes;
+        ck_assert(!f.store.table->poll(f.store.ctx, &type));
+        f.store.table->get_stats(f.store.ctx, &stats);
+        bytes = stats.bytes;
+        ck_assert_uint_le(before - bytes, 2048 * 12);
+    }
+    size_t kept = f.heap.live_bytes;
+    tf_store_op forget = {.kind = TF_STORE_FORGET, .channel = channel, .time_ms = (int64_t)count * 10 + 1};
+    submit(&f, &forget, 1);
+    for (unsigned i = 0; i < 200; i++) {
+        ck_assert(!f.store.table->poll(f.store.ctx, &type));
+    }
+    f.store.table->get_stats(f.store.ctx, &stats);
+    ck_assert_uint_le(stats.bytes, 300 * 256);
+    ck_assert_uint_le(f.heap.live_bytes, kept / 4);
+    ck_assert_int_eq(append(&f, channel, count + 1, "c-1", 10), TF_REFUSAL_NONE);
+    end(&f);
+}
+END_TEST
+
+START_TEST(memory_cursors_of_a_channel_are_bounded)
+{
+    fixture f;
+    begin(&f, 0, 0);
+    uint64_t channel = make_channel(&f, "room");
+    for (unsigned i = 0; i <= TF_CURSORS_PER_CHANNEL; i++) {
+        char name[16];
+        int len = snprintf(name, sizeof(name), "n-%u", i);
+        tf_store_op op = {.kind = TF_STORE_CURSOR,
+                          .channel = channel,
+                          .cursor = {.channel = channel, .name = tf_slice_of(name, (size_t)len), .next = 1}};
+        submit(&f, &op, 1);
+        ck_assert_int_eq(op.outcome, i < TF_CURSORS_PER_CHANNEL ? TF_REFUSAL_NONE : TF_REFUSAL_STORE_FULL);
+    }
+    tf_store_op moved = {.kind = TF_STORE_CURSOR,
+                         .channel = channel,
+                         .cursor = {.channel = channel, .name = tf_slice_str("n-0"), .next = 2}};
+    submit(&f, &moved, 1);
+    ck_assert_int_eq(moved.outcome, TF_REFUSAL_NONE); /* those that are there go on */
+    end(&f);
+}
+END_TEST
+
+/* -- the suite of all stores --------------------------------------------------------------------------------------- */
+
+static tf_store suite_open(void *ctx)
+{
+    begin(ctx, 0, 0);
+    return ((fixture *)ctx)->store;
+}
+
+static tf_store suite_open_small(void *ctx)
+{
+    begin(ctx, 1 << 20, 0);
+    return ((fixture *)ctx)->store;
+}
+
+static void suite_close(void *ctx)
+{
+    end(ctx);
+}
+
 int main(void)
 {
+    static fixture tested;
+    const suite_store suite = {
+        .ctx = &tested, .open = suite_open, .open_small = suite_open_small, .close = suite_close};
     const TTest *const tests[] = {
-        memory_message_is_read_and_found_by_its_key,
-        memory_key_of_another_channel_origin_or_id_is_not_found,
         memory_full_store_refuses_and_drops_nothing,
         memory_refused_append_takes_the_rest_of_its_channel_with_it,
         memory_channels_are_listed_closed_and_bounded,
-        memory_time_finds_the_first_message_not_older,
         memory_failed_allocation_refuses_and_leaves_nothing_behind,
+        memory_of_what_is_trimmed_and_forgotten_is_given_back,
+        memory_is_given_back_bit_by_bit,
+        memory_cursors_of_a_channel_are_bounded,
         NULL,
     };
-    return tf_test_run("node/store/memory", tests);
+    int own = tf_test_run_waiting("node/store/memory", tests);
+    int all = store_suite_run("node/store/memory as a store", &suite);
+    return own == EXIT_SUCCESS ? all : own;
 }
