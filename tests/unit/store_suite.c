@@ -196,7 +196,9 @@ int store_suite_run(const char *module, const suite_store *tested)
     size_t count = 0;
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
         for (size_t k = 0; parts[i][k] != NULL; k++) {
-            ck_assert_uint_lt(count, TESTS_MAX);
+            if (count == TESTS_MAX) {
+                abort();
+            }
             all[count++] = parts[i][k];
         }
     }
