@@ -13,6 +13,7 @@ tf_err tf_config_new(tf_config **out)
         return TF_ERR_NOMEM;
     }
     config->accept = TF_ACCEPT_PINNED;
+    config->store = (tf_config_store){.kind = TF_CONFIG_STORE_DISK, .segment_size = TF_LOG_SEGMENT_SIZE};
     config->limits = (tf_config_limits){.max_in_flight = TF_MAX_IN_FLIGHT,
                                         .max_message = TF_MESSAGE_MAX,
                                         .window_bytes = TF_WINDOW_BYTES,
@@ -30,25 +31,64 @@ tf_err tf_config_new(tf_config **out)
     return TF_OK;
 }
 
+static void free_access(tf_config_access *access)
+{
+    free(access->text);
+    free(access->peers);
+}
+
 void tf_config_free(tf_config *config)
 {
-    if (config != NULL) {
-        free(config->peers);
-        free(config);
+    if (config == NULL) {
+        return;
     }
+    for (size_t i = 0; i < config->channel_count; i++) {
+        free_access(&config->channels[i].read);
+        free_access(&config->channels[i].write);
+    }
+    free(config->channels);
+    free(config->peers);
+    free(config);
+}
+
+/* One more entry, zeroed. NULL: no memory, the old array stays. */
+static void *add_entry(void *array, size_t count, size_t size)
+{
+    uint8_t *bytes = realloc(array, (count + 1) * size);
+    if (bytes != NULL) {
+        memset(bytes + count * size, 0, size);
+    }
+    return bytes;
 }
 
 tf_config_peer *tf_config_add_peer(tf_config *config)
 {
-    size_t count = config->peer_count + 1;
-    tf_config_peer *peers = realloc(config->peers, count * sizeof(*peers));
+    tf_config_peer *peers = add_entry(config->peers, config->peer_count, sizeof(*peers));
     if (peers == NULL) {
         return NULL;
     }
     config->peers = peers;
-    config->peer_count = count;
-    memset(&peers[count - 1], 0, sizeof(*peers));
-    return &peers[count - 1];
+    return &peers[config->peer_count++];
+}
+
+tf_config_channel *tf_config_add_channel(tf_config *config)
+{
+    tf_config_channel *channels = add_entry(config->channels, config->channel_count, sizeof(*channels));
+    if (channels == NULL) {
+        return NULL;
+    }
+    config->channels = channels;
+    return &channels[config->channel_count++];
+}
+
+bool tf_config_has_rights(const tf_config *config)
+{
+    for (size_t i = 0; i < config->channel_count; i++) {
+        if (config->channels[i].read.text != NULL || config->channels[i].write.text != NULL) {
+            return true;
+        }
+    }
+    return false;
 }
 
 tf_err tf_config_allow(tf_config *config, const tf_node_id *key)

@@ -1,6 +1,7 @@
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "handshake/negotiate.h"
 #include "handshake/node_id.h"
@@ -9,12 +10,16 @@
 #define KIB ((uint64_t)1024)
 #define TIB (KIB * KIB * KIB * KIB)
 #define DAY (86400 * TF_SECOND)
+#define LOG_SIZE_MIN ((uint64_t)TF_LOG_SEGMENTS_MIN * TF_LOG_SEGMENT_SIZE_MIN)
 #define KEEPALIVE_MIN (TF_KEEPALIVE_MS_MIN * TF_MS)
 #define KEEPALIVE_MAX (TF_KEEPALIVE_MS_MAX * TF_MS)
+#define COUNT_MAX ((uint64_t)1000 * 1000 * 1000 * 1000 * 1000)
 #define WORD_MAX 64u
 
 #define IN_CONFIG(field) offsetof(tf_config, field)
 #define IN_PEER(field) offsetof(tf_config_peer, field)
+#define IN_CHANNEL(field) offsetof(tf_config_channel, field)
+#define IN_STORE(field) (offsetof(tf_config, store) + offsetof(tf_config_store, field))
 #define IN_LIMITS(field) (offsetof(tf_config, limits) + offsetof(tf_config_limits, field))
 
 static const config_key keys[] = {
@@ -27,6 +32,16 @@ static const config_key keys[] = {
     {"relay", CONFIG_PEER, CONFIG_TYPE_BOOL, IN_PEER(relay), 0, 0},
     {"stream_copy", CONFIG_PEER, CONFIG_TYPE_COPY, IN_PEER(standby), 0, TF_ROUTES_STREAM},
     {"datagram_copy", CONFIG_PEER, CONFIG_TYPE_COPY, IN_PEER(standby), 0, TF_ROUTES_DATAGRAM},
+    {"max_age", CONFIG_CHANNEL, CONFIG_TYPE_DURATION, IN_CHANNEL(max_age), TF_SECOND, 36500 * DAY},
+    {"max_bytes", CONFIG_CHANNEL, CONFIG_TYPE_SIZE64, IN_CHANNEL(max_bytes), 1, 1024 * TIB},
+    {"max_count", CONFIG_CHANNEL, CONFIG_TYPE_COUNT64, IN_CHANNEL(max_count), 1, COUNT_MAX},
+    {"dedup_age", CONFIG_CHANNEL, CONFIG_TYPE_DURATION, IN_CHANNEL(dedup_age), 3600 * TF_SECOND, 36500 * DAY},
+    {"read", CONFIG_CHANNEL, CONFIG_TYPE_ACCESS, IN_CHANNEL(read), 0, 0},
+    {"write", CONFIG_CHANNEL, CONFIG_TYPE_ACCESS, IN_CHANNEL(write), 0, 0},
+    {"kind", CONFIG_STORE, CONFIG_TYPE_STORE_KIND, IN_STORE(kind), 0, 0},
+    {"segment_size", CONFIG_STORE, CONFIG_TYPE_SIZE64, IN_STORE(segment_size), TF_LOG_SEGMENT_SIZE_MIN,
+     TF_LOG_SEGMENT_SIZE_MAX},
+    {"log_size", CONFIG_STORE, CONFIG_TYPE_SIZE64, IN_STORE(log_size), LOG_SIZE_MIN, TIB},
     {"max_in_flight", CONFIG_LIMITS, CONFIG_TYPE_COUNT, IN_LIMITS(max_in_flight), 1, TF_MAX_IN_FLIGHT_MAX},
     {"max_message", CONFIG_LIMITS, CONFIG_TYPE_SIZE, IN_LIMITS(max_message), TF_MESSAGE_MIN_LIMIT,
      (uint64_t)TF_MESSAGE_MAX},
@@ -39,6 +54,8 @@ static const config_key keys[] = {
     {"rehandshake", CONFIG_LIMITS, CONFIG_TYPE_DURATION, IN_LIMITS(rehandshake), TF_SECOND, 30 * DAY},
     {"peers", CONFIG_LIMITS, CONFIG_TYPE_COUNT, IN_LIMITS(peers), 1, TF_PEERS_MAX},
     {"channels", CONFIG_LIMITS, CONFIG_TYPE_COUNT, IN_LIMITS(channels), 1, TF_CHANNELS_MAX},
+    {"rate", CONFIG_LIMITS, CONFIG_TYPE_COUNT, IN_LIMITS(rate), 0, 1000 * 1000 * 1000},
+    {"rate_bytes", CONFIG_LIMITS, CONFIG_TYPE_SIZE64, IN_LIMITS(rate_bytes), 0, TIB},
     {"store_bytes", CONFIG_LIMITS, CONFIG_TYPE_SIZE64, IN_LIMITS(store_bytes), 1024 * KIB, TIB},
     {"key_phase_packets", CONFIG_LIMITS, CONFIG_TYPE_COUNT, IN_LIMITS(key_phase_packets), TF_KEY_PHASE_PACKETS_MIN,
      TF_KEY_PHASE_PACKETS},
@@ -128,6 +145,31 @@ static tf_err set_node_id(tf_node_id *out, tf_slice value, char why[TF_WHY_MAX])
                         tf_quote(value).text, TF_NODE_ID_TEXT_LEN);
 }
 
+static tf_err set_store_kind(tf_config_store_kind *out, tf_slice value, char why[TF_WHY_MAX])
+{
+    bool memory = tf_slice_eq(value, tf_slice_str("memory"));
+    if (!memory && !tf_slice_eq(value, tf_slice_str("disk"))) {
+        return tf_why(why, "%s: expected disk or memory", tf_quote(value).text);
+    }
+    *out = memory ? TF_CONFIG_STORE_MEMORY : TF_CONFIG_STORE_DISK;
+    return TF_OK;
+}
+
+/* Whom the names mean is known once the whole file was read. */
+static tf_err set_access(tf_config_access *out, tf_slice value, char why[TF_WHY_MAX])
+{
+    if (value.len == 0) {
+        return tf_why(why, "expected any, or names of [peer] sections; without the key it is nobody");
+    }
+    out->text = malloc(value.len + 1);
+    if (out->text == NULL) {
+        return TF_ERR_NOMEM;
+    }
+    memcpy(out->text, value.data, value.len);
+    out->text[value.len] = '\0';
+    return TF_OK;
+}
+
 static tf_err parse_level(tf_log_level *out, tf_slice value, char why[TF_WHY_MAX])
 {
     return tf_log_level_parse(out, value) == TF_OK
@@ -143,39 +185,43 @@ static tf_err parse_format(tf_log_format *out, tf_slice value, char why[TF_WHY_M
 
 /* -- numbers ------------------------------------------------------------------------------------------------------- */
 
-/* A bound as people write it: in the largest unit that leaves no rest. */
-static const char *bound_text(char out[WORD_MAX], config_type type, uint64_t value)
+static bool is_count(config_type type)
+{
+    return type == CONFIG_TYPE_COUNT || type == CONFIG_TYPE_COUNT64;
+}
+
+const char *tf_config_number(char out[CONFIG_NUMBER_MAX], config_type type, uint64_t value)
 {
     static const struct {
         const char *name;
         uint64_t factor;
-    } sizes[] = {{"GiB", KIB * KIB * KIB}, {"MiB", KIB * KIB}, {"KiB", KIB}, {"B", 1}},
+    } sizes[] = {{"TiB", TIB}, {"GiB", KIB * KIB * KIB}, {"MiB", KIB * KIB}, {"KiB", KIB}, {"B", 1}},
       times[] = {{"d", DAY}, {"h", 3600 * TF_SECOND}, {"m", 60 * TF_SECOND}, {"s", TF_SECOND}, {"ms", TF_MS}};
     size_t i = 0;
-    if (type == CONFIG_TYPE_COUNT) {
-        (void)snprintf(out, WORD_MAX, "%" PRIu64, value);
+    if (is_count(type) || value == 0) {
+        (void)snprintf(out, CONFIG_NUMBER_MAX, "%" PRIu64, value);
     } else if (type == CONFIG_TYPE_DURATION) {
         for (; value % times[i].factor != 0; i++) {
         }
-        (void)snprintf(out, WORD_MAX, "%" PRIu64 "%s", value / times[i].factor, times[i].name);
+        (void)snprintf(out, CONFIG_NUMBER_MAX, "%" PRIu64 "%s", value / times[i].factor, times[i].name);
     } else {
         for (; value % sizes[i].factor != 0; i++) {
         }
-        (void)snprintf(out, WORD_MAX, "%" PRIu64 "%s", value / sizes[i].factor, sizes[i].name);
+        (void)snprintf(out, CONFIG_NUMBER_MAX, "%" PRIu64 "%s", value / sizes[i].factor, sizes[i].name);
     }
     return out;
 }
 
 static tf_err parse_number(uint64_t *out, const config_key *key, tf_slice value, char why[TF_WHY_MAX])
 {
-    char min[WORD_MAX];
-    char max[WORD_MAX];
+    char min[CONFIG_NUMBER_MAX];
+    char max[CONFIG_NUMBER_MAX];
     tf_err err = TF_OK;
     const char *kind = "a number";
     if (key->type == CONFIG_TYPE_DURATION) {
         err = tf_duration_parse(out, value);
         kind = "a duration with its unit (ms, s, m, h or d)";
-    } else if (key->type == CONFIG_TYPE_COUNT) {
+    } else if (is_count(key->type)) {
         err = value.len > 0 && value.data[value.len - 1] <= '9' ? tf_size_parse(out, value) : TF_ERR_USAGE;
     } else {
         err = tf_size_parse(out, value);
@@ -185,7 +231,7 @@ static tf_err parse_number(uint64_t *out, const config_key *key, tf_slice value,
         return TF_OK;
     }
     return tf_why(why, "%s: expected %s from %s to %s", tf_quote(value).text, kind,
-                  bound_text(min, key->type, key->min), bound_text(max, key->type, key->max));
+                  tf_config_number(min, key->type, key->min), tf_config_number(max, key->type, key->max));
 }
 
 static tf_err set_number(const config_key *key, void *field, tf_slice value, char why[TF_WHY_MAX])
@@ -222,7 +268,12 @@ tf_err tf_config_set(const config_key *key, tf_config *config, void *record, tf_
         return set_bool(field, value, why);
     case CONFIG_TYPE_COPY:
         return set_copy(field, key, value, why);
+    case CONFIG_TYPE_STORE_KIND:
+        return set_store_kind(field, value, why);
+    case CONFIG_TYPE_ACCESS:
+        return set_access(field, value, why);
     case CONFIG_TYPE_COUNT:
+    case CONFIG_TYPE_COUNT64:
     case CONFIG_TYPE_SIZE:
     case CONFIG_TYPE_SIZE64:
     case CONFIG_TYPE_DURATION:

@@ -6,38 +6,9 @@
 #include "handshake/node_id.h"
 #include "node/config_internal.h"
 
-#define VALUE_MAX 5120u
-#define NAME_MAX_LEN 64u
+static const char inih_head[] = "[section]";
 
-typedef struct parser {
-    const char *path;
-    tf_config *config;
-    tf_config_errors *errors;
-    bool no_memory;
-
-    tf_slice text; /* not read yet */
-    unsigned line;
-    tf_slice rest;  /* of a line that is longer than what inih takes at once */
-    bool continued; /* what inih has now is such a rest */
-    bool mark;      /* the line was the head of a section, which inih would only tell with its first key */
-    bool marked;    /* what inih has now is a key that was made up for that */
-
-    bool in_section; /* a known one */
-    config_section section;
-    tf_config_peer *peer;           /* in CONFIG_PEER */
-    unsigned seen[CONFIG_KEYS_MAX]; /* the line where a key was given; those of a peer begin anew with each */
-    unsigned *peer_lines;           /* of each peer's head */
-
-    char name[NAME_MAX_LEN]; /* the pair that is being put together */
-    char value[VALUE_MAX];
-    size_t value_len;
-    unsigned pair_line; /* 0: none */
-    bool too_long;
-} parser;
-
-static void complain(parser *p, unsigned line, const char *format, ...) __attribute__((format(printf, 3, 4)));
-
-static void complain(parser *p, unsigned line, const char *format, ...)
+void tf_config_complain(config_parser *p, unsigned line, const char *format, ...)
 {
     if (p->errors->count == TF_CONFIG_ERRORS_MAX) {
         p->errors->more++;
@@ -60,7 +31,7 @@ static bool is_blank(uint8_t c)
     return c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v';
 }
 
-static tf_slice trim(tf_slice text)
+tf_slice tf_config_trim(tf_slice text)
 {
     while (text.len > 0 && is_blank(text.data[0])) {
         text = tf_slice_of(text.data + 1, text.len - 1);
@@ -76,35 +47,49 @@ static tf_slice without_comment(tf_slice line)
 {
     for (size_t i = 1; i < line.len; i++) {
         if (line.data[i] == ';' && is_blank(line.data[i - 1])) {
-            return trim(tf_slice_of(line.data, i));
+            return tf_config_trim(tf_slice_of(line.data, i));
         }
     }
     return line;
 }
 
+/* Keeps the head of a section, of which inih would cut all but the first 49 bytes. */
+static bool take_head(config_parser *p, tf_slice line)
+{
+    const uint8_t *end = memchr(line.data, ']', line.len);
+    size_t len = end == NULL ? 0 : (size_t)(end - line.data) - 1;
+    if (end == NULL) {
+        tf_config_complain(p, p->line, "%s has no closing bracket", tf_quote(line).text);
+        return false;
+    }
+    if (len >= sizeof(p->head)) {
+        len = sizeof(p->head) - 1; /* no section has such a name */
+    }
+    memcpy(p->head, line.data + 1, len);
+    p->head[len] = '\0';
+    return true;
+}
+
 /* Gives a line that inih can do something with, or an empty one. */
-static tf_slice check_line(parser *p, tf_slice line)
+static tf_slice check_line(config_parser *p, tf_slice line)
 {
     static const tf_slice empty = {NULL, 0};
     if (line.len == 0 || line.data[0] == ';' || line.data[0] == '#') {
         return empty;
     }
     if (line.data[0] == '[') {
-        p->mark = memchr(line.data, ']', line.len) != NULL;
-        if (!p->mark) {
-            complain(p, p->line, "%s has no closing bracket", tf_quote(line).text);
-        }
-        return p->mark ? line : empty;
+        p->mark = take_head(p, line);
+        return p->mark ? tf_slice_str(inih_head) : empty;
     }
     line = without_comment(line);
     if (memchr(line.data, '=', line.len) == NULL && memchr(line.data, ':', line.len) == NULL) {
-        complain(p, p->line, "%s: expected KEY = VALUE or [SECTION]", tf_quote(line).text);
+        tf_config_complain(p, p->line, "%s: expected KEY = VALUE or [SECTION]", tf_quote(line).text);
         return empty;
     }
     return line;
 }
 
-static tf_slice take_line(parser *p)
+static tf_slice take_line(config_parser *p)
 {
     const uint8_t *end = memchr(p->text.data, '\n', p->text.len);
     size_t len = end == NULL ? p->text.len : (size_t)(end - p->text.data);
@@ -112,7 +97,7 @@ static tf_slice take_line(parser *p)
     size_t taken = end == NULL ? len : len + 1;
     p->text = tf_slice_of(p->text.data + taken, p->text.len - taken);
     p->line++;
-    return trim(line);
+    return tf_config_trim(line);
 }
 
 /* Where a long line can be cut so that inih takes both parts as they are: not at a blank, nor before what begins a
@@ -136,7 +121,7 @@ static size_t cut_at(tf_slice line, size_t cap)
  * (Those of the file are none: an indented line begins a key like any other.) */
 static char *next_line(char *out, int size, void *stream)
 {
-    parser *p = stream;
+    config_parser *p = stream;
     size_t cap = (size_t)size - 3; /* a blank in front, a newline and a NUL behind */
     char *at = out;
     p->marked = p->mark;
@@ -164,111 +149,19 @@ static char *next_line(char *out, int size, void *stream)
     return out;
 }
 
-/* -- sections ------------------------------------------------------------------------------------------------------ */
-
-static const char *const section_names[CONFIG_SECTIONS] = {"node", "listen", "peer", "limits", "log"};
-
-static void unknown_section(parser *p, const char *head)
-{
-    char word[NAME_MAX_LEN];
-    (void)snprintf(word, sizeof(word), "%.*s", (int)strcspn(head, " \""), head);
-    const char *nearest = tf_config_nearest(word, section_names, CONFIG_SECTIONS);
-    tf_quoted name = tf_quote(tf_slice_str(head));
-    if (nearest != NULL) {
-        complain(p, p->line, "unknown section %s: did you mean [%s]?", name.text, nearest);
-    } else {
-        complain(p, p->line, "unknown section %s: there are node, listen, peer \"name\", limits and log", name.text);
-    }
-}
-
-static bool is_name(tf_slice name)
-{
-    bool ok = name.len > 0 && name.len <= TF_CONFIG_NAME_MAX;
-    for (size_t i = 0; ok && i < name.len; i++) {
-        ok = name.data[i] > ' ' && name.data[i] < 0x7f && name.data[i] != '"' && name.data[i] != '=';
-    }
-    return ok;
-}
-
-static bool add_peer(parser *p, tf_slice name)
-{
-    unsigned *lines = realloc(p->peer_lines, (p->config->peer_count + 1) * sizeof(*lines));
-    if (lines == NULL) {
-        p->no_memory = true;
-        return false;
-    }
-    p->peer_lines = lines;
-    p->peer = tf_config_add_peer(p->config);
-    if (p->peer == NULL) {
-        p->no_memory = true;
-        return false;
-    }
-    memcpy(p->peer->name, name.data, name.len);
-    lines[p->config->peer_count - 1] = p->line;
-    return true;
-}
-
-/* The head `peer "name"`. */
-static bool begin_peer(parser *p, const char *head)
-{
-    tf_slice name = trim(tf_slice_str(head + sizeof("peer") - 1));
-    if (name.len < 2 || name.data[0] != '"' || name.data[name.len - 1] != '"' ||
-        !is_name(tf_slice_of(name.data + 1, name.len - 2))) {
-        complain(p, p->line, "[%.49s]: expected [peer \"NAME\"], NAME having 1 to %u printable characters and no blank",
-                 head, TF_CONFIG_NAME_MAX);
-        return false;
-    }
-    name = tf_slice_of(name.data + 1, name.len - 2);
-    for (size_t i = 0; i < p->config->peer_count; i++) {
-        if (tf_slice_eq(name, tf_slice_str(p->config->peers[i].name))) {
-            complain(p, p->line, "peer %s is there already, on line %u", tf_quote(name).text, p->peer_lines[i]);
-            return false;
-        }
-    }
-    if (p->config->peer_count == TF_PEERS_MAX) {
-        complain(p, p->line, "there are more than %u peers", TF_PEERS_MAX);
-        return false;
-    }
-    size_t count = 0;
-    const config_key *keys = tf_config_keys(&count);
-    for (size_t i = 0; i < count; i++) {
-        p->seen[i] = keys[i].section == CONFIG_PEER ? 0 : p->seen[i];
-    }
-    return add_peer(p, name);
-}
-
-static void begin_section(parser *p, const char *head)
-{
-    p->peer = NULL;
-    p->in_section = false;
-    if (strncmp(head, "peer", 4) == 0 && (head[4] == '\0' || head[4] == ' ' || head[4] == '"' || head[4] == '\t')) {
-        p->section = CONFIG_PEER;
-        p->in_section = begin_peer(p, head);
-        return;
-    }
-    for (int i = 0; i < CONFIG_SECTIONS; i++) {
-        if (strcmp(head, section_names[i]) == 0) {
-            p->section = (config_section)i;
-            p->in_section = true;
-            return;
-        }
-    }
-    unknown_section(p, head);
-}
-
 /* -- pairs --------------------------------------------------------------------------------------------------------- */
 
-static void unknown_key(parser *p)
+static void unknown_key(config_parser *p)
 {
     const char *names[CONFIG_KEYS_MAX];
     size_t count = 0;
     size_t n = 0;
     const config_key *keys = tf_config_keys(&count);
     tf_quoted name = tf_quote(tf_slice_str(p->name));
-    const char *section = section_names[p->section];
+    const char *section = tf_config_section_name(p->section);
     for (size_t i = 0; i < count; i++) {
         if (strcmp(keys[i].name, p->name) == 0) {
-            complain(p, p->pair_line, "%s is a key of [%s], not of [%s]", name.text, section_names[keys[i].section],
+            tf_config_complain(p, p->pair_line, "%s is a key of [%s], not of [%s]", name.text, tf_config_section_name(keys[i].section),
                      section);
             return;
         }
@@ -278,28 +171,48 @@ static void unknown_key(parser *p)
     }
     const char *nearest = tf_config_nearest(p->name, names, n);
     if (nearest != NULL) {
-        complain(p, p->pair_line, "unknown key %s in [%s]: did you mean \"%s\"?", name.text, section, nearest);
+        tf_config_complain(p, p->pair_line, "unknown key %s in [%s]: did you mean \"%s\"?", name.text, section, nearest);
     } else {
-        complain(p, p->pair_line, "unknown key %s in [%s]", name.text, section);
+        tf_config_complain(p, p->pair_line, "unknown key %s in [%s]", name.text, section);
     }
 }
 
-static void set_key(parser *p, const config_key *key, unsigned *seen)
+/* Where the keys of the section at hand are noted, and what they are set in. */
+static config_lines *section_at_hand(config_parser *p, void **record)
+{
+    tf_config *config = p->config;
+    if (p->section == CONFIG_PEER) {
+        *record = &config->peers[config->peer_count - 1];
+        return &p->peer_lines[config->peer_count - 1];
+    }
+    if (p->section == CONFIG_CHANNEL) {
+        *record = &config->channels[config->channel_count - 1];
+        return &p->channel_lines[config->channel_count - 1];
+    }
+    *record = config;
+    return &p->lines;
+}
+
+static void set_key(config_parser *p, const config_key *key, size_t index)
 {
     char why[TF_WHY_MAX];
-    void *record = key->section == CONFIG_PEER ? (void *)p->peer : (void *)p->config;
+    void *record = NULL;
+    unsigned *seen = &section_at_hand(p, &record)->keys[index];
     if (*seen != 0 && key->type != CONFIG_TYPE_LISTEN) {
-        complain(p, p->pair_line, "%s is given twice, first on line %u", key->name, *seen);
+        tf_config_complain(p, p->pair_line, "%s is given twice, first on line %u", key->name, *seen);
         return;
     }
     *seen = p->pair_line;
-    if (tf_config_set(key, p->config, record, tf_slice_of(p->value, p->value_len), why) != TF_OK) {
-        complain(p, p->pair_line, "%s: %s", key->name, why);
+    tf_err err = tf_config_set(key, p->config, record, tf_slice_of(p->value, p->value_len), why);
+    if (err == TF_ERR_NOMEM) {
+        p->no_memory = true;
+    } else if (err != TF_OK) {
+        tf_config_complain(p, p->pair_line, "%s: %s", key->name, why);
     }
 }
 
 /* The pair that was put together is whole. */
-static void finish_pair(parser *p)
+static void finish_pair(config_parser *p)
 {
     size_t count = 0;
     const config_key *keys = tf_config_keys(&count);
@@ -310,18 +223,18 @@ static void finish_pair(parser *p)
     for (; i < count && (keys[i].section != p->section || strcmp(keys[i].name, p->name) != 0); i++) {
     }
     if (p->too_long) {
-        complain(p, p->pair_line, "the line is longer than %u bytes", VALUE_MAX);
+        tf_config_complain(p, p->pair_line, "the line is longer than %u bytes", CONFIG_VALUE_MAX);
     } else if (i == count) {
         unknown_key(p);
     } else if (p->value_len > 0 && p->value[0] == '"') {
-        complain(p, p->pair_line, "%s: write the value without quotes", p->name);
+        tf_config_complain(p, p->pair_line, "%s: write the value without quotes", p->name);
     } else {
-        set_key(p, &keys[i], &p->seen[i]);
+        set_key(p, &keys[i], i);
     }
     p->pair_line = 0;
 }
 
-static void append_value(parser *p, const char *value)
+static void append_value(config_parser *p, const char *value)
 {
     size_t len = strlen(value);
     p->too_long = p->too_long || len > sizeof(p->value) - p->value_len;
@@ -334,7 +247,7 @@ static void append_value(parser *p, const char *value)
 /* inih's handler. */
 static int on_pair(void *ctx, const char *section, const char *name, const char *value)
 {
-    parser *p = ctx;
+    config_parser *p = ctx;
     if (p->continued) {
         if (p->pair_line != 0) {
             append_value(p, value);
@@ -343,11 +256,11 @@ static int on_pair(void *ctx, const char *section, const char *name, const char 
     }
     finish_pair(p);
     if (p->marked) {
-        begin_section(p, section);
+        tf_config_begin_section(p);
         return 1;
     }
     if (section[0] == '\0') {
-        complain(p, p->line, "%s stands before the first [SECTION]", tf_quote(tf_slice_str(name)).text);
+        tf_config_complain(p, p->line, "%s stands before the first [SECTION]", tf_quote(tf_slice_str(name)).text);
     }
     if (section[0] == '\0' || !p->in_section) {
         return 1; /* its section was complained about */
@@ -362,42 +275,6 @@ static int on_pair(void *ctx, const char *section, const char *name, const char 
 
 /* -- the whole ----------------------------------------------------------------------------------------------------- */
 
-static void check_peer(parser *p, size_t at)
-{
-    static const tf_node_id none;
-    const tf_config_peer *peer = &p->config->peers[at];
-    char node[TF_NODE_ID_TEXT_LEN + 1];
-    if (tf_node_id_eq(&peer->key, &none)) {
-        tf_node_id_format(&peer->uri.node, node);
-        complain(p, p->peer_lines[at], "peer \"%s\" has no key: expected key = %s", peer->name,
-                 peer->has_uri ? node : "NODEID");
-        return;
-    }
-    if (peer->has_uri && !tf_node_id_eq(&peer->key, &peer->uri.node)) {
-        complain(p, p->peer_lines[at], "peer \"%s\": its uri names another node than its key", peer->name);
-    }
-    if (peer->standby == TF_ROUTES_BOTH) {
-        complain(p, p->peer_lines[at], "peer \"%s\": both routes are on standby: one has to carry", peer->name);
-    }
-    for (size_t i = 0; i < at; i++) {
-        if (tf_node_id_eq(&p->config->peers[i].key, &peer->key)) {
-            complain(p, p->peer_lines[at], "peer \"%s\" has the key of peer \"%s\" on line %u", peer->name,
-                     p->config->peers[i].name, p->peer_lines[i]);
-            return;
-        }
-    }
-}
-
-static void check_whole(parser *p)
-{
-    if (p->errors->count > 0) {
-        return; /* what is missing may be what was wrong */
-    }
-    for (size_t i = 0; i < p->config->peer_count; i++) {
-        check_peer(p, i);
-    }
-}
-
 /* A pair is judged when the next line has been seen, so the errors are not in order yet. */
 static void sort_errors(tf_config_errors *errors)
 {
@@ -411,17 +288,20 @@ static void sort_errors(tf_config_errors *errors)
     }
 }
 
-static tf_err parse(parser *p)
+static tf_err parse(config_parser *p)
 {
     int result = ini_parse_stream(next_line, p, on_pair, p);
     finish_pair(p);
-    check_whole(p);
+    if (p->errors->count == 0 && !p->no_memory) {
+        tf_config_check(p); /* else what is missing may be what was wrong */
+    }
     free(p->peer_lines);
+    free(p->channel_lines);
     if (p->no_memory || result == -2) {
         return TF_ERR_NOMEM;
     }
     if (result > 0 && p->errors->count == 0) {
-        complain(p, (unsigned)result, "cannot be read");
+        tf_config_complain(p, (unsigned)result, "cannot be read");
     }
     sort_errors(p->errors);
     return p->errors->count == 0 ? TF_OK : TF_ERR_USAGE;
@@ -437,7 +317,7 @@ static tf_slice without_mark(const char *text)
 tf_err tf_config_parse(tf_config **out, const char *path, const char *text, tf_config_errors *errors)
 {
     tf_config *config = NULL;
-    parser *p = NULL;
+    config_parser *p = NULL;
     errors->count = 0;
     errors->more = 0;
     tf_err err = tf_config_new(&config);

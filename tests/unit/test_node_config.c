@@ -50,6 +50,10 @@ START_TEST(config_empty_file_is_the_defaults)
     ck_assert_int_eq(memcmp(config, defaults, sizeof(*config)), 0);
     ck_assert_uint_eq(config->limits.max_in_flight, TF_MAX_IN_FLIGHT);
     ck_assert_int_eq(config->accept, TF_ACCEPT_PINNED);
+    ck_assert_int_eq(config->store.kind, TF_CONFIG_STORE_DISK);
+    ck_assert_uint_eq(config->store.segment_size, TF_LOG_SEGMENT_SIZE);
+    ck_assert_uint_eq(config->store.log_size, 0);
+    ck_assert(!tf_config_has_rights(config));
     tf_config_free(config);
     tf_config_free(defaults);
 }
@@ -84,6 +88,8 @@ START_TEST(config_every_key_is_read)
                                   "rehandshake = 12h\n"
                                   "peers = 7\n"
                                   "channels = 8\n"
+                                  "rate = 500\n"
+                                  "rate_bytes = 3MB\n"
                                   "store_bytes = 2GiB\n"
                                   "key_phase_packets = 1000\n"
                                   "[log]\n"
@@ -112,6 +118,8 @@ START_TEST(config_every_key_is_read)
     ck_assert_uint_eq(config->limits.channels, 8);
     ck_assert_uint_eq(config->limits.store_bytes, (uint64_t)2 << 30);
     ck_assert_uint_eq(config->limits.key_phase_packets, 1000);
+    ck_assert_uint_eq(config->limits.rate, 500);
+    ck_assert_uint_eq(config->limits.rate_bytes, 3000000);
     ck_assert_int_eq(config->log_level, TF_LOG_DEBUG);
     ck_assert_int_eq(config->log_format, TF_LOG_JSON);
     tf_config_free(config);
@@ -198,6 +206,8 @@ START_TEST(config_peers_need_a_name_and_their_own_key)
     check_one_bad("[peer \"\"]\n", "expected [peer \"NAME\"]");
     check_one_bad("[peer \"a b\"]\n", "expected [peer \"NAME\"]");
     check_one_bad("[peer alice]\n", "expected [peer \"NAME\"]");
+    check_one_bad("[peer \"a,b\"]\n", "no blank and no comma");
+    check_one_bad("[peer \"any\"]\n", "no peer can be called any");
     check_one_bad("[peer \"an-overlong-name-an-overlong-name-an-overlong-name\"]\n", "expected [peer \"NAME\"]");
     check_one_bad("\n[peer \"a\"]\n", "f:2: peer \"a\" has no key: expected key = NODEID");
     check_one_bad("[peer \"a\"]\nuri = twofold://" ID_B "@h:1\n", "expected key = " ID_B);
@@ -213,6 +223,175 @@ END_TEST
 START_TEST(config_quotes_around_a_value_are_an_error)
 {
     check_one_bad("[node]\ndata = \"/var/lib/x\"\n", "f:2: data: write the value without quotes");
+}
+END_TEST
+
+/* -- the store ----------------------------------------------------------------------------------------------------- */
+
+START_TEST(config_store_is_read)
+{
+    static const struct {
+        const char *text;
+        tf_config_store store;
+    } rows[] = {
+        {"kind = memory\n", {TF_CONFIG_STORE_MEMORY, TF_LOG_SEGMENT_SIZE, 0}},
+        {"kind = disk\nsegment_size = 256KiB\n", {TF_CONFIG_STORE_DISK, 256u << 10, 0}},
+        {"segment_size = 64MiB\n", {TF_CONFIG_STORE_DISK, 64u << 20, 0}},
+        {"log_size = 64MiB\n", {TF_CONFIG_STORE_DISK, TF_LOG_SEGMENT_SIZE, 64u << 20}},
+        {"log_size = 1MiB\nsegment_size = 262144\n", {TF_CONFIG_STORE_DISK, 256u << 10, 1u << 20}},
+        {"log_size = 1TiB\n", {TF_CONFIG_STORE_DISK, TF_LOG_SEGMENT_SIZE, (uint64_t)1 << 40}},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char text[200];
+        (void)snprintf(text, sizeof(text), "[store]\n%s", rows[i].text);
+        tf_config *config = read_good(text);
+        ck_assert_int_eq(config->store.kind, rows[i].store.kind);
+        ck_assert_uint_eq(config->store.segment_size, rows[i].store.segment_size);
+        ck_assert_uint_eq(config->store.log_size, rows[i].store.log_size);
+        tf_config_free(config);
+    }
+}
+END_TEST
+
+START_TEST(config_store_out_of_its_bounds_is_told)
+{
+    check_one_bad("[store]\nkind = ram\n", "f:2: kind: \"ram\": expected disk or memory");
+    check_one_bad("[store]\nsegment_size = 262143\n", "f:2: segment_size: \"262143\": expected a size");
+    check_one_bad("[store]\nsegment_size = 65MiB\n", "from 256KiB to 64MiB");
+    check_one_bad("[store]\nsegment_size = 300000\n",
+                  "f:2: segment_size = 300000B (line 2) is no multiple of 4KiB: 292KiB would be one");
+    check_one_bad("[store]\nlog_size = 1048575\n", "f:2: log_size: \"1048575\": expected a size");
+    check_one_bad("[store]\nlog_size = 1025GiB\n", "from 1MiB to 1TiB");
+    check_one_bad("[store]\nlog_size = 32MiB\n",
+                  "f:2: log_size = 32MiB (line 2) is less than 4 segments of segment_size = 16MiB (the default): "
+                  "log_size is 64MiB at least, or segment_size 8MiB at most");
+    check_one_bad("[store]\n\nsegment_size = 1MiB\nlog_size = 4194303\n",
+                  "f:4: log_size = 4194303B (line 4) is less than 4 segments of segment_size = 1MiB (line 3): log_size is "
+                  "4MiB at least, or segment_size 1020KiB at most");
+    check_one_bad("[store]\nsize = 1\n", "f:2: unknown key \"size\" in [store]");
+    check_one_bad("[stor]\n", "did you mean [store]?");
+    check_one_bad("[limits]\nrate = 1000000001\n", "from 0 to 1000000000");
+    check_one_bad("[limits]\nrate_bytes = 2TiB\n", "from 0 to 1TiB");
+    tf_config_free(read_good("[limits]\nrate = 0\nrate_bytes = 0\n"));
+}
+END_TEST
+
+/* -- channels ------------------------------------------------------------------------------------------------------ */
+
+START_TEST(config_channels_are_read_in_their_order)
+{
+    tf_config *config = read_good("[channel \"log/*\"]\n"
+                                  "max_age = 7d\n"
+                                  "max_bytes = 10GiB\n"
+                                  "max_count = 1000000000000000\n"
+                                  "dedup_age = 70m\n"
+                                  "write = bob\n"
+                                  "read = alice,bob\talice\n"
+                                  "[peer \"alice\"]\n"
+                                  "key = " ID_A "\n"
+                                  "[channel \"*\"]\n"
+                                  "read = any\n"
+                                  "max_count = 1\n"
+                                  "[peer \"bob\"]\n"
+                                  "key = " ID_B "\n"
+                                  "[channel \"a-very.long_name:of~a/channel?that*inih/would-cut-off-at-49-bytes/and-more\"]\n");
+    ck_assert_uint_eq(config->channel_count, 3);
+    const tf_config_channel *c = config->channels;
+    ck_assert_str_eq(c[0].pattern, "log/*");
+    ck_assert_str_eq(c[1].pattern, "*");
+    ck_assert_str_eq(c[2].pattern, "a-very.long_name:of~a/channel?that*inih/would-cut-off-at-49-bytes/and-more");
+    ck_assert_uint_eq(c[0].max_age, 7 * 86400 * TF_SECOND);
+    ck_assert_uint_eq(c[0].max_bytes, (uint64_t)10 << 30);
+    ck_assert_uint_eq(c[0].max_count, UINT64_C(1000000000000000));
+    ck_assert_uint_eq(c[0].dedup_age, 4200 * TF_SECOND);
+    ck_assert_uint_eq(c[0].write.count, 1);
+    ck_assert_uint_eq(c[0].write.peers[0], 1);
+    ck_assert_uint_eq(c[0].read.count, 3);
+    ck_assert_uint_eq(c[0].read.peers[0], 0);
+    ck_assert_uint_eq(c[0].read.peers[1], 1);
+    ck_assert(!c[0].read.any && c[1].read.any);
+    ck_assert_uint_eq(c[1].max_age + c[1].max_bytes + c[1].dedup_age, 0);
+    ck_assert_ptr_null(c[1].write.text);
+    ck_assert(tf_config_has_rights(config));
+    tf_config_free(config);
+    config = read_good("[channel \"*\"]\nmax_age = 1s\n");
+    ck_assert(!tf_config_has_rights(config));
+    tf_config_free(config);
+}
+END_TEST
+
+START_TEST(config_channels_need_a_pattern_of_their_own)
+{
+    char text[300];
+    check_one_bad("[channel]\n", "f:1: [channel]: expected [channel \"PATTERN\"]");
+    check_one_bad("[channel \"\"]\n", "expected [channel \"PATTERN\"]");
+    check_one_bad("[channel news]\n", "expected [channel \"PATTERN\"]");
+    check_one_bad("[channel \"a b\"]\n", "A-Z a-z 0-9 . _ : ~ - / and * (any characters) and ? (one)");
+    check_one_bad("[channels \"a\"]\n", "unknown section \"channels ?a?\": did you mean [channel]?");
+    check_one_bad("[channel \"a\"]\n[channel \"b\"]\n[channel \"a\"]\n",
+                  "f:3: channel \"a\" is there already, on line 1");
+    memset(text, 'x', sizeof(text));
+    memcpy(text, "[channel \"", 10);
+    memcpy(text + 10 + TF_CHANNEL_NAME_MAX, "\"]", 3);
+    tf_config_free(read_good(text));
+    memcpy(text + 10 + TF_CHANNEL_NAME_MAX, "x\"]", 4);
+    check_one_bad(text, "PATTERN having 1 to 128 characters");
+    memset(text, '[', sizeof(text)); /* longer than what is kept of a head, and than what inih takes */
+    memcpy(text + sizeof(text) - 2, "]", 2);
+    check_one_bad(text, "f:1: unknown section \"[[[");
+}
+END_TEST
+
+START_TEST(config_channels_numbers_have_their_range)
+{
+    static const struct {
+        const char *text;
+        const char *expected;
+    } rows[] = {
+        {"max_age = 999ms", "from 1s to 36500d"},
+        {"max_age = 36501d", "from 1s to 36500d"},
+        {"max_bytes = 0", "from 1B to 1024TiB"},
+        {"max_count = 0", "expected a number from 1 to 1000000000000000"},
+        {"max_count = 1000000000000001", "expected a number from 1 to"},
+        {"max_count = 1kB", "expected a number from 1 to"},
+        {"dedup_age = 59m", "from 1h to 36500d"},
+        {"max_coumt = 1", "unknown key \"max_coumt\" in [channel]: did you mean \"max_count\"?"},
+        {"max_in_flight = 1", "is a key of [limits], not of [channel]"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char text[200];
+        (void)snprintf(text, sizeof(text), "[channel \"c\"]\n%s\n", rows[i].text);
+        check_one_bad(text, rows[i].expected);
+    }
+    check_one_bad("[channel \"a\"]\nmax_age = 1s\nmax_age = 2s\n", "f:3: max_age is given twice, first on line 2");
+    tf_config_free(read_good("[channel \"a\"]\nmax_age = 1s\n[channel \"b\"]\nmax_age = 36500d\nmax_bytes = 1\n"
+                             "max_count = 1\n"));
+}
+END_TEST
+
+START_TEST(config_keys_of_sends_live_longer_than_sessions)
+{
+    static const char *const two[] = {"f:2: dedup_age = 1h (line 2) is too short", "f:6: dedup_age = 100m (line 6) is", NULL};
+    check_one_bad("[channel \"a\"]\ndedup_age = 69m\n",
+                  "f:2: dedup_age = 69m (line 2) is too short: with session_timeout = 10m (the default) it is 70m at least");
+    check_bad("[channel \"a\"]\ndedup_age = 1h\n[limits]\nsession_timeout = 41m\n[channel \"b\"]\ndedup_age = 100m\n",
+              two);
+    tf_config_free(read_good("[channel \"a\"]\ndedup_age = 70m\n"));
+    tf_config_free(read_good("[channel \"a\"]\ndedup_age = 101m\n[limits]\nsession_timeout = 41m\n"));
+}
+END_TEST
+
+START_TEST(config_rights_name_peers_that_there_are)
+{
+    static const char *const expected[] = {"f:4: read: no [peer \"alcie\"]: did you mean \"alice\"?",
+                                           "f:5: write: no [peer \"xyz\"]: expected any, or names of [peer] sections", NULL};
+    check_bad("[peer \"alice\"]\nkey = " ID_A "\n[channel \"*\"]\nread = alice, alcie\nwrite = xyz\n", expected);
+    check_one_bad("[peer \"alice\"]\nkey = " ID_A "\n[channel \"*\"]\nread = any alice\n",
+                  "f:4: read: any lets everybody in who is let in at all: it stands alone");
+    check_one_bad("[channel \"*\"]\nread =\n", "f:2: read: expected any, or names of [peer] sections");
+    check_one_bad("[channel \"*\"]\nwrite = ,\n", "f:2: write: expected any, or names of [peer] sections");
+    check_one_bad("[channel \"*\"]\nread = any\nread = any\n", "f:3: read is given twice");
+    check_one_bad("[channel \"*\"]\nraed = any\n", "did you mean \"read\"?");
 }
 END_TEST
 
@@ -261,7 +440,7 @@ END_TEST
 START_TEST(config_any_bytes_are_read_or_refused)
 {
     tf_test_random random;
-    static const char alphabet[] = "[]peer\"limits=: ;#\n\n\n\t\r\\max_\xff\x01" ID_A;
+    static const char alphabet[] = "[]peer\"limitschan*,=: ;#\n\n\n\t\r\\max_\xff\x01" ID_A;
     tf_test_random_init(&random, 5);
     for (int round = 0; round < 3000; round++) {
         char text[700];
@@ -376,6 +555,13 @@ int main(void)
                                   config_repeated_keys_and_peers_are_errors,
                                   config_peers_need_a_name_and_their_own_key,
                                   config_quotes_around_a_value_are_an_error,
+                                  config_store_is_read,
+                                  config_store_out_of_its_bounds_is_told,
+                                  config_channels_are_read_in_their_order,
+                                  config_channels_need_a_pattern_of_their_own,
+                                  config_channels_numbers_have_their_range,
+                                  config_keys_of_sends_live_longer_than_sessions,
+                                  config_rights_name_peers_that_there_are,
                                   config_long_lines_are_read_whole,
                                   config_more_errors_than_are_told_are_counted,
                                   config_any_bytes_are_read_or_refused,
