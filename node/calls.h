@@ -267,7 +267,7 @@ typedef struct tf_gap {
 
 /* The subscription is over. */
 typedef struct tf_ended {
-    tf_slice reason; /* "taken_over" */
+    tf_slice reason; /* "taken_over", "forbidden" */
 } tf_ended;
 
 #define TF_ACTIVITY_OVERHEAD 512u /* upper bound of an encoded activity, less its body and meta */

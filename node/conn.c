@@ -129,6 +129,7 @@ void tf_conn_init_hub(tf_conn *conn, tf_hub *hub)
     tf_list_init(&conn->lagging);
     tf_list_init(&conn->reads);
     tf_map_init(&conn->ports, mem, hub->hash_key);
+    tf_map_init(&conn->rights, mem, hub->hash_key);
     tf_map_init(&conn->origins, mem, hub->hash_key);
     tf_map_init(&conn->guards, mem, hub->hash_key);
     conn->guard_room = 16u * (size_t)hub->config.max_in_flight;

@@ -115,6 +115,7 @@ void tf_hub_free(tf_hub *hub)
     }
     const tf_mem *mem = hub->config.mem;
     TF_ASSERT(hub->conn_count == 0 && tf_list_is_empty(&hub->clients));
+    tf_hub_rights_free(hub->rights);
     tf_hub_pending_clear(hub);
     tf_channels_clear(&hub->channels);
     tf_map_clear(&hub->pending);

@@ -14,6 +14,7 @@
 #define TF_NODE_HUB_H
 
 #include "node/conn.h"
+#include "node/hub_rights.h"
 #include "node/refusal.h"
 #include "node/store/store.h"
 
@@ -45,6 +46,10 @@ typedef struct tf_hub_config {
 TF_MUST_CHECK tf_err tf_hub_new(tf_hub **out, const tf_hub_config *config);
 /* All connections detached, all clients freed. NULL is fine. */
 void tf_hub_free(tf_hub *hub);
+
+/* Who may do what from now on; rules NULL: everybody everything, as at the start. What was accepted stays; subscriptions to
+ * what may no longer be read end (`forbidden`), reads of it are refused. TF_ERR_NOMEM: nothing changed. */
+TF_MUST_CHECK tf_err tf_hub_set_rights(tf_hub *hub, tf_time now, const tf_hub_rule *rules, size_t count);
 
 /* For tf_conn_config.session: root and ids. */
 tf_local tf_hub_root(const tf_hub *hub);

@@ -66,6 +66,10 @@ tf_err tf_hub_serve_channels(const tf_call *call)
     list items = begin(call);
     uint64_t position = args.after;
     while (hub->has_store && hub->store.table->channel_next(hub->store.ctx, &position, &stored)) {
+        if (!tf_hub_may_by_name(call->conn, stored.name, TF_RIGHT_READ | TF_RIGHT_WRITE)) {
+            args.after = position;
+            continue;
+        }
         if (!has_room(&items) || (args.limit != 0 && items.count >= args.limit)) {
             result.next = args.after;
             break;

@@ -183,7 +183,11 @@ tf_err tf_hub_serve_forget_cursor(const tf_call *call)
     if (tf_args_forget_cursor_read(call->event->args, &args) != TF_OK || call->event->ref_count != 0) {
         return tf_hub_refuse_call(call, TF_REFUSAL_BAD_REQUEST);
     }
-    const tf_node_id *owner = args.has_owner ? &args.owner : &call->conn->config.link.peer;
+    const tf_node_id *self = &call->conn->config.link.peer;
+    const tf_node_id *owner = args.has_owner ? &args.owner : self;
+    if (!tf_hub_may(call->conn, call->channel, tf_node_id_eq(owner, self) ? TF_RIGHT_READ : TF_RIGHT_WRITE)) {
+        return tf_hub_refuse_call(call, TF_REFUSAL_FORBIDDEN);
+    }
     if (call->conn->waiting_opens >= TF_HUB_OPENS_MAX) {
         return tf_hub_refuse_call(call, TF_REFUSAL_OVERLOADED);
     }

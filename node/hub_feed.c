@@ -64,7 +64,7 @@ void tf_hub_set_off(tf_subscription *subscription)
 void tf_hub_set_lagging(tf_subscription *subscription)
 {
     leave_live(subscription);
-    if (subscription->sent >= subscription->limit && !subscription->over) {
+    if (subscription->sent >= subscription->limit && subscription->over.len == 0) {
         tf_list_remove(&subscription->in_lagging);
     } else if (!tf_list_has(&subscription->in_lagging)) {
         tf_list_append(&subscription->conn->lagging, &subscription->in_lagging);
@@ -102,7 +102,7 @@ static tf_err deliver_ended(tf_subscription *subscription)
     uint8_t bytes[TF_RESULT_SMALL_MAX];
     tf_writer w;
     tf_wr_init(&w, bytes, sizeof(bytes));
-    tf_ended_write(&w, &(tf_ended){tf_slice_str("taken_over")});
+    tf_ended_write(&w, &(tf_ended){subscription->over});
     TF_ASSERT(tf_wr_ok(&w));
     return deliver(subscription, tf_slice_str("ended"), tf_slice_of(bytes, tf_wr_len(&w)));
 }
@@ -208,7 +208,7 @@ static fed fed_of(tf_subscription *subscription, tf_err err)
 /* What comes before anything else. */
 static fed feed_notice(tf_hub *hub, tf_subscription *subscription)
 {
-    if (!subscription->over) {
+    if (subscription->over.len == 0) {
         tf_err err = deliver_gap(subscription, subscription->next, tf_slice_str("epoch"));
         subscription->renumbered = err != TF_OK;
         return fed_of(subscription, err);
@@ -260,7 +260,7 @@ static fed feed_stored(tf_hub *hub, tf_subscription *subscription)
 static fed feed_one(tf_hub *hub, tf_subscription *subscription)
 {
     const tf_channel *channel = subscription->channel;
-    if (subscription->over || subscription->renumbered) {
+    if (subscription->over.len > 0 || subscription->renumbered) {
         return feed_notice(hub, subscription);
     }
     if (subscription->next > channel->head) {

@@ -4,6 +4,7 @@
  * hub_turn.c   session events: which object, which method; answers and refusals
  * hub_serve.c  root and channel methods: open, close, and the way to the rest
  * hub_admin.c  what there is: channels, info, gaps; trim
+ * hub_access.c what the peer of a connection may do with a channel (hub_rights.c: the rules)
  * hub_send.c   the one path of a send up to its acceptance (S1 to S4, S7)
  * hub_origin.c windows and order guards of a connection (S7)
  * hub_pending.c changes that wait for their commit, and who waits for them
@@ -114,7 +115,7 @@ typedef struct tf_subscription {
     uint64_t ahead; /* from `next` up to it all have expired: announced as one gap. Below `next`: not looked yet */
     tf_durable *durable;
     bool renumbered; /* first of all a gap "epoch" is due */
-    bool over;       /* taken over: `ended` is due, and nothing else */
+    tf_slice over;   /* why it is over: `ended` is due, and nothing else; static. Empty: it is not */
     bool echo;
     uint64_t sent;  /* bytes of activities */
     uint64_t limit; /* that it may be sent; at the limit it is in neither list */
@@ -160,6 +161,7 @@ struct tf_conn {
     tf_list reads;
     size_t read_count;
     tf_map ports;   /* local -> channel: the channels that the peer holds */
+    tf_map rights; /* local -> TF_RIGHT_ bits: of channels, as far as they were asked for */
     tf_map origins; /* hash -> tf_origin; only of a relay */
     tf_map guards;  /* hash -> tf_origin_guard */
     size_t guard_count;
@@ -179,6 +181,7 @@ struct tf_hub {
     uint64_t hash_key;
     tf_time now;
     int64_t wall_ms;
+    tf_hub_rights *rights; /* NULL: everybody may do everything */
     tf_object root;
     tf_map objects; /* local -> tf_object */
     tf_channels channels;
@@ -275,6 +278,11 @@ TF_MUST_CHECK tf_err tf_hub_serve_forget_cursor(const tf_call *call);
 void tf_hub_cursor_goes(tf_pending *pending);
 void tf_hub_cursor_left(tf_hub *hub, tf_pending *pending);
 
+/* -- hub_access.c -- */
+/* Has the conn's peer any of these rights? Remembered, but not by name. */
+bool tf_hub_may(tf_conn *conn, const tf_channel *channel, unsigned right);
+bool tf_hub_may_by_name(const tf_conn *conn, tf_slice channel, unsigned right);
+
 /* -- hub_send.c -- */
 TF_MUST_CHECK tf_err tf_hub_serve_send(const tf_call *call);
 
@@ -338,6 +346,8 @@ TF_MUST_CHECK tf_err tf_hub_subscribe(const tf_call *call, const tf_args_subscri
 /* The subscriber takes more, or confirms. */
 TF_MUST_CHECK tf_err tf_hub_subscription_call(const tf_call *call, tf_subscription *subscription);
 void tf_hub_subscription_end(tf_hub *hub, tf_subscription *subscription);
+/* It ends for that reason (static) once its subscriber was told. */
+void tf_hub_subscription_over(tf_hub *hub, tf_subscription *subscription, tf_slice reason);
 void tf_hub_subscriptions_clear(tf_conn *conn);
 
 /* -- hub_feed.c -- */
@@ -360,5 +370,7 @@ TF_MUST_CHECK tf_err tf_hub_read(const tf_call *call, const tf_args_read *range)
 /* Answers reads that wait, while there is room. */
 TF_MUST_CHECK tf_err tf_hub_serve_reads(tf_hub *hub, tf_conn *conn);
 void tf_hub_reads_clear(tf_conn *conn);
+/* Refuses those that wait and may no longer be answered. */
+TF_MUST_CHECK tf_err tf_hub_reads_forbid(tf_conn *conn);
 
 #endif

@@ -21,6 +21,24 @@ void tf_hub_reads_clear(tf_conn *conn)
     }
 }
 
+tf_err tf_hub_reads_forbid(tf_conn *conn)
+{
+    tf_list_node *next = NULL;
+    for (tf_list_node *node = conn->reads.head.next; node != &conn->reads.head; node = next) {
+        tf_read_request *request = TF_CONTAINER(node, tf_read_request, in_conn);
+        next = node->next;
+        if (tf_hub_may(conn, request->channel, TF_RIGHT_READ)) {
+            continue;
+        }
+        tf_err err = tf_hub_refuse(conn, request->promise, (tf_slice){NULL, 0}, TF_REFUSAL_FORBIDDEN);
+        if (err != TF_OK) {
+            return err;
+        }
+        end_request(conn, request);
+    }
+    return TF_OK;
+}
+
 /* An answer in the making. */
 typedef struct items {
     tf_writer w;

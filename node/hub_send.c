@@ -127,6 +127,9 @@ static tf_refusal judge_window(const judged *send)
 static tf_refusal judge(const judged *send)
 {
     const tf_call *call = send->call;
+    if (!tf_hub_may(call->conn, call->channel, TF_RIGHT_WRITE)) {
+        return TF_REFUSAL_FORBIDDEN;
+    }
     if (send->args.body.len > call->hub->max_body || send->args.meta.len > TF_META_MAX) {
         return TF_REFUSAL_MESSAGE_TOO_LARGE;
     }

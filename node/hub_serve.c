@@ -35,6 +35,7 @@ void tf_hub_channel_look(tf_hub *hub, tf_channel *channel)
 void tf_hub_port_dropped(tf_conn *conn, tf_local local)
 {
     uint64_t value = 0;
+    (void)tf_map_remove(&conn->rights, local);
     if (tf_map_get(&conn->ports, local, &value)) {
         (void)tf_map_remove(&conn->ports, local);
         tf_hub_channel_release(conn->hub, (tf_channel *)(uintptr_t)value);
@@ -50,6 +51,7 @@ void tf_hub_ports_clear(tf_conn *conn)
         tf_hub_channel_release(conn->hub, (tf_channel *)(uintptr_t)value);
     }
     tf_map_clear(&conn->ports);
+    tf_map_clear(&conn->rights);
 }
 
 tf_err tf_hub_answer_open(tf_conn *conn, tf_local promise, tf_channel *channel)
@@ -136,6 +138,9 @@ static tf_err create_channel(const tf_call *call, const tf_args_open *args)
     if (hub->config.known_channels_only || args->existing_only) {
         return tf_hub_refuse_call(call, TF_REFUSAL_CHANNEL_NOT_FOUND);
     }
+    if (!tf_hub_may_by_name(call->conn, args->channel, TF_RIGHT_WRITE)) {
+        return tf_hub_refuse_call(call, TF_REFUSAL_CHANNEL_NOT_FOUND); /* it may be made by others, and then be read */
+    }
     if (hub->draining) {
         return tf_hub_refuse_call(call, TF_REFUSAL_DRAINING);
     }
@@ -181,6 +186,9 @@ static tf_err serve_open(const tf_call *call)
     if (tf_args_open_read(call->event->args, &args) != TF_OK || call->event->ref_count != 0 ||
         !tf_channel_name_is_valid(args.channel)) {
         return tf_hub_refuse_call(call, TF_REFUSAL_BAD_REQUEST);
+    }
+    if (!tf_hub_may_by_name(call->conn, args.channel, TF_RIGHT_READ | TF_RIGHT_WRITE)) {
+        return tf_hub_refuse_call(call, TF_REFUSAL_FORBIDDEN);
     }
     tf_channel *channel = tf_channels_find(&call->hub->channels, args.channel);
     if (channel == NULL) {
@@ -244,18 +252,21 @@ tf_err tf_hub_serve_channel(const tf_call *call)
 {
     static const struct {
         tf_slice name;
+        unsigned right; /* 0: it asks by itself */
         tf_err (*serve)(const tf_call *call);
-    } methods[] = {{METHOD("send"), tf_hub_serve_send},
-                   {METHOD("subscribe"), serve_subscribe},
-                   {METHOD("read"), serve_read},
-                   {METHOD("info"), tf_hub_serve_info},
-                   {METHOD("gaps"), tf_hub_serve_gaps},
-                   {METHOD("trim"), tf_hub_serve_trim},
-                   {METHOD("forget_cursor"), tf_hub_serve_forget_cursor},
-                   {METHOD("close"), serve_close}};
+    } methods[] = {{METHOD("send"), 0, tf_hub_serve_send},
+                   {METHOD("subscribe"), TF_RIGHT_READ, serve_subscribe},
+                   {METHOD("read"), TF_RIGHT_READ, serve_read},
+                   {METHOD("info"), TF_RIGHT_READ, tf_hub_serve_info},
+                   {METHOD("gaps"), TF_RIGHT_READ, tf_hub_serve_gaps},
+                   {METHOD("trim"), TF_RIGHT_WRITE, tf_hub_serve_trim},
+                   {METHOD("forget_cursor"), 0, tf_hub_serve_forget_cursor},
+                   {METHOD("close"), TF_RIGHT_WRITE, serve_close}};
     for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
         if (is_method(call, methods[i].name)) {
-            return methods[i].serve(call);
+            return methods[i].right == 0 || tf_hub_may(call->conn, call->channel, methods[i].right)
+                       ? methods[i].serve(call)
+                       : tf_hub_refuse_call(call, TF_REFUSAL_FORBIDDEN);
         }
     }
     return tf_hub_refuse_call(call, TF_REFUSAL_BAD_REQUEST);

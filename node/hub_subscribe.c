@@ -22,6 +22,19 @@ void tf_hub_subscription_end(tf_hub *hub, tf_subscription *subscription)
     tf_free(hub->config.mem, subscription, sizeof(*subscription));
 }
 
+void tf_hub_subscription_over(tf_hub *hub, tf_subscription *subscription, tf_slice reason)
+{
+    if (subscription->durable != NULL) {
+        subscription->durable->subscription = NULL;
+        tf_hub_durable_release(hub, subscription->durable);
+        subscription->durable = NULL;
+    }
+    if (subscription->over.len == 0) {
+        subscription->over = reason;
+        tf_hub_set_lagging(subscription);
+    }
+}
+
 void tf_hub_subscriptions_clear(tf_conn *conn)
 {
     tf_list_node *node = NULL;
@@ -131,7 +144,7 @@ static void take_over(tf_subscription *before)
 {
     before->durable->subscription = NULL;
     before->durable = NULL;
-    before->over = true;
+    before->over = tf_slice_str("taken_over");
     tf_hub_set_lagging(before);
 }
 
