@@ -12,7 +12,7 @@
 #define WORLD_LSNS 4096u
 #define WORLD_SEGMENT (256u << 10)
 #define WORLD_SPARE 2u
-#define WORLD_BUFFER (3u << 20)
+#define WORLD_BUFFER (6u << 20)
 
 typedef struct log_world {
     tf_files files;
