@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "node/node_internal.h"
-#include "node/store/memory.h"
 #include "proto/version.h"
 
 #define NODE_DEDUP_BYTES ((size_t)128 << 10) /* of each half of the shared filter: 64 Ki segments */
@@ -97,17 +96,6 @@ static void on_wait(evutil_socket_t fd, short what, void *ctx)
 
 static tf_err make_cores(tf_node *node)
 {
-    tf_memory_store *memory = NULL;
-    tf_memory_store_config store_config = {.mem = node->mem,
-                                           .hash_key = tf_rand_u64(node->rand),
-                                           .bytes_max = node->config.limits.store_bytes,
-                                           .channels_max = node->config.limits.channels};
-    tf_err err = tf_memory_store_new(&memory, &store_config);
-    if (err != TF_OK) {
-        return err;
-    }
-    node->memory = memory;
-    node->store = tf_memory_store_get(memory);
     tf_hub_config hub_config = {.mem = node->mem,
                                 .rand = node->rand,
                                 .store = &node->store,
@@ -117,7 +105,7 @@ static tf_err make_cores(tf_node *node)
                                 .max_in_flight = node->config.limits.max_in_flight,
                                 .max_message = node->config.limits.max_message,
                                 .max_channels = node->config.limits.channels};
-    err = tf_hub_new(&node->hub, &hub_config);
+    tf_err err = tf_hub_new(&node->hub, &hub_config);
     if (err != TF_OK) {
         return err;
     }
@@ -204,8 +192,9 @@ tf_err tf_node_set_grants(tf_node *node, const tf_node_grant *grants, size_t cou
     return TF_OK;
 }
 
-tf_err tf_node_new(tf_node **out, const tf_node_config *config)
+tf_err tf_node_new(tf_node **out, const tf_node_config *config, char why[TF_WHY_MAX])
 {
+    char reason[TF_WHY_MAX] = "";
     tf_mem_cache *cache = NULL;
     tf_err err = tf_mem_cache_new(&cache);
     if (err != TF_OK) {
@@ -227,13 +216,19 @@ tf_err tf_node_new(tf_node **out, const tf_node_config *config)
     tf_stream_buffers_init(&node->buffers, mem);
     err = tf_node_set_grants(node, config->grants, config->grant_count, config->accept_any);
     if (err == TF_OK) {
-        err = make_cores(node);
+        err = make_edges(node);
     }
     if (err == TF_OK) {
-        err = make_edges(node);
+        err = tf_node_store_open(node, reason);
+    }
+    if (err == TF_OK) {
+        err = make_cores(node);
     }
     if (err != TF_OK) {
         tf_node_free(node);
+        if (why != NULL) {
+            (void)snprintf(why, TF_WHY_MAX, "%s", reason[0] != '\0' ? reason : tf_err_text(err));
+        }
         return err;
     }
     *out = node;
@@ -265,7 +260,7 @@ void tf_node_free(tf_node *node)
     free_listens(node);
     tf_stream_buffers_clear(&node->buffers);
     tf_hub_free(node->hub);
-    tf_memory_store_free(node->memory);
+    tf_node_store_close(node);
     tf_dedup_free(node->dedup);
     tf_map_clear(&node->sessions);
     tf_map_clear(&node->connection_ids);

@@ -55,7 +55,11 @@ struct tf_node {
     tf_stream_buffers buffers;
     tf_local_ids ids;
     uint64_t instance;
-    struct tf_memory_store *memory;
+    struct tf_memory_store *memory; /* one of the two */
+    struct tf_disk_store *disk;
+    struct event *store_event;
+    tf_store_state store_state; /* that was told last */
+    size_t store_damage;        /* ranges that were told */
     tf_store store;
     tf_hub *hub;
     tf_listen *listens;
@@ -85,6 +89,12 @@ bool tf_node_trusts_as_relay(const tf_node *node, const tf_node_id *id);
 tf_routes tf_node_standby(const tf_node *node, const tf_node_id *id);
 /* Our HELLO, or the configuration that answers one: limits, instance, routes, a fresh connection id. */
 void tf_node_hello(tf_node *node, tf_hello *hello, tf_routes routes, tf_routes data);
+
+/* -- node_store.c -------------------------------------------------------------------------------------------------- */
+
+/* Opens the store that the configuration names; why says what was wrong. */
+TF_MUST_CHECK tf_err tf_node_store_open(tf_node *node, char why[TF_WHY_MAX]);
+void tf_node_store_close(tf_node *node); /* no-op when there is none */
 
 /* -- acceptor.c ---------------------------------------------------------------------------------------------------- */
 

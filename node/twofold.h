@@ -13,7 +13,8 @@
  *     }
  *
  * Every message goes out on both routes and arrives once; sends are pending until they are acked or refused, over
- * reconnects and restarts of the other side. Until the store is on disk an ack means: held in the relay's memory. */
+ * reconnects and restarts of the other side. An ack means: durable on the relay's disk (S1), or, of a relay without a
+ * store directory, held in its memory. */
 #ifndef TF_NODE_TWOFOLD_H
 #define TF_NODE_TWOFOLD_H
 
@@ -21,6 +22,7 @@
 #include "node/calls.h"
 #include "node/log.h"
 #include "node/uri.h"
+#include "node/why.h"
 #include "paths/address.h"
 #include "paths/link.h"
 #include "proto/types.h"
@@ -53,6 +55,13 @@ typedef struct tf_node_grant {
     tf_routes standby; /* routes by which our copies go to it only while no other one flows; not both */
 } tf_node_grant;
 
+/* Where channels are kept. */
+typedef struct tf_node_store {
+    const char *directory; /* which exists and is this node's alone; NULL: in memory, gone with the node. Copied */
+    uint64_t segment_size; /* of the commit log; 0: 16 MiB */
+    uint64_t log_bytes;    /* that it may take; 0: 16 segments. Not used without segment_size */
+} tf_node_store;
+
 typedef struct tf_node_config {
     const tf_identity *identity; /* borrowed, outlives the node */
     bool exclusive;              /* one instance of this identity holds the place at a peer (relays) */
@@ -60,11 +69,13 @@ typedef struct tf_node_config {
     const tf_node_grant *grants; /* copied */
     size_t grant_count;
     tf_node_limits limits;
+    tf_node_store store;
     tf_log *log; /* borrowed; NULL: silent */
 } tf_node_config;
 
-/* NOMEM, CRYPTO, IO. *out is the caller's. */
-TF_MUST_CHECK tf_err tf_node_new(tf_node **out, const tf_node_config *config);
+/* NOMEM, CRYPTO, IO; of the store: USAGE (another process has it, or it is of a later version), DAMAGED (it cannot be used
+ * at all), FULL, IO. why (may be NULL) says what was wrong and what would be right. *out is the caller's. */
+TF_MUST_CHECK tf_err tf_node_new(tf_node **out, const tf_node_config *config, char why[TF_WHY_MAX]);
 /* Ends all sessions for good (a CLOSE goes out where a socket takes it) and frees everything, peers and channels too. */
 void tf_node_free(tf_node *node);
 

@@ -107,7 +107,7 @@ static tf_err make_node(tf_cli *cli)
     tf_err err = cli->verbose ? tf_log_new(&cli->log, &log) : TF_OK;
     tf_node_config config = {.identity = cli->identity, .log = cli->log};
     if (err == TF_OK) {
-        err = tf_node_new(&cli->node, &config);
+        err = tf_node_new(&cli->node, &config, NULL);
     }
     if (err == TF_OK) {
         static const int numbers[] = {SIGINT, SIGTERM, SIGUSR1};

@@ -23,6 +23,7 @@ typedef struct relay {
     tf_accept accept;
     uint32_t max_in_flight;
     bool print_uri;
+    char store[TF_PATH_MAX + 8]; /* its directory */
     tf_config *config;
     tf_identity *identity;
     tf_log *log;
@@ -174,6 +175,10 @@ static int load_identity(relay *r)
         err = tf_directory_make(data, why);
     }
     (void)snprintf(path, sizeof(path), "%s/key", data);
+    (void)snprintf(r->store, sizeof(r->store), "%s/store", data);
+    if (err == TF_OK) {
+        err = tf_directory_make(r->store, why);
+    }
     if (err == TF_OK) {
         err = tf_keyfile_load_or_create(&r->identity, r->config->key[0] != '\0' ? r->config->key : path,
                                         tf_edge_rand(), &made, why);
@@ -267,7 +272,7 @@ static void do_reload(relay *r)
 
 /* -- life ---------------------------------------------------------------------------------------------------------- */
 
-static tf_err make_node(relay *r)
+static tf_err make_node(relay *r, char why[TF_WHY_MAX])
 {
     const tf_config_limits *l = &r->config->limits;
     tf_log_config log = {.level = r->config->log_level,
@@ -295,9 +300,12 @@ static tf_err make_node(relay *r)
                                         .session_timeout = l->session_timeout,
                                         .keepalive = l->keepalive,
                                         .rehandshake = l->rehandshake},
+                             .store = {.directory = r->config->store.kind == TF_CONFIG_STORE_DISK ? r->store : NULL,
+                                       .segment_size = r->config->store.segment_size,
+                                       .log_bytes = r->config->store.log_size},
                              .log = r->log};
     if (err == TF_OK) {
-        err = tf_node_new(&r->node, &config);
+        err = tf_node_new(&r->node, &config, why);
     }
     free(grants);
     return err;
@@ -378,6 +386,21 @@ static void serve(relay *r)
     tf_log_event(r->log, TF_LOG_INFO, "stopped", NULL);
 }
 
+/* What a store that cannot be had ends the relay with. */
+static int store_exit(tf_err err)
+{
+    switch (err) {
+    case TF_ERR_DAMAGED:
+        return TF_EXIT_DAMAGED;
+    case TF_ERR_USAGE:
+    case TF_ERR_FULL:
+    case TF_ERR_IO:
+        return TF_EXIT_NEGATIVE;
+    default:
+        return TF_EXIT_INTERNAL;
+    }
+}
+
 static int start(relay *r)
 {
     int code = load_config(r, &r->config);
@@ -385,10 +408,11 @@ static int start(relay *r)
         code = load_identity(r);
     }
     if (code == TF_EXIT_OK) {
-        tf_err err = make_node(r);
+        char why[TF_WHY_MAX] = "out of memory";
+        tf_err err = make_node(r, why);
         if (err != TF_OK) {
-            tf_complain("relay", "%s", tf_err_text(err));
-            return TF_EXIT_INTERNAL;
+            tf_complain("relay", "%s", why);
+            return store_exit(err);
         }
         code = watch_signals(r) ? open_listeners(r) : TF_EXIT_INTERNAL;
     }

@@ -235,6 +235,7 @@ tf_err tf_db_open(tf_db **out, const tf_db_config *config, char why[TF_WHY_MAX])
     }
     db->mem = config->mem;
     db->read_only = config->read_only;
+    db->checkpoint_bytes = config->checkpoint_bytes != 0 ? config->checkpoint_bytes : TF_DB_CHECKPOINT_BYTES;
     db->entries.mem = config->mem;
     tf_db_block_writer_init(&db->writer, config->mem);
     tf_err err = open_file(db, config);

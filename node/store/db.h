@@ -27,6 +27,7 @@ typedef struct tf_db_config {
     const char *path;
     const char *vfs; /* SQLite's name of one; NULL: the default */
     bool read_only;  /* the file must exist, with the present version */
+    uint64_t checkpoint_bytes; /* of the write-ahead log, after which an apply moves it into the database; 0: TF_DB_CHECKPOINT_BYTES */
     const tf_mem *mem; /* called only by the thread that uses the tf_db */
 } tf_db_config;
 
@@ -53,12 +54,15 @@ TF_MUST_CHECK tf_err tf_db_apply_op(tf_db *db, uint64_t lsn, const tf_store_op *
  * tf_db_applied). */
 TF_MUST_CHECK tf_err tf_db_apply_commit(tf_db *db);
 void tf_db_apply_abort(tf_db *db);
+/* Within a batch: applies a TRIM or FORGET that is further on in the log, so that it can free room for what comes before it
+ * (any other op: nothing). The LSN does not move: it comes again in its turn, and then changes nothing. Errors as above. */
+TF_MUST_CHECK tf_err tf_db_apply_early(tf_db *db, const tf_store_op *op);
 
 /* Moves what was written from the write-ahead log into the database, syncs both, and lets the log start again, without
  * waiting for readers (passive), or also cuts it to nothing (`truncate`: at shutdown; TF_ERR_AGAIN: a reader is in the
- * way). Nothing depends on it but the size of the write-ahead log: every TF_DB_CHECKPOINT_PAGES an apply does it by
+ * way). Nothing depends on it but the size of the write-ahead log: after checkpoint_bytes an apply does it by
  * itself. */
-#define TF_DB_CHECKPOINT_PAGES 4096
+#define TF_DB_CHECKPOINT_BYTES (16u << 20)
 TF_MUST_CHECK tf_err tf_db_checkpoint(tf_db *db, bool truncate);
 
 /* Gives room back, in at most about `budget` pieces of up to 64 KiB and one transaction: blocks below the trim floors,

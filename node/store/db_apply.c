@@ -124,6 +124,16 @@ tf_err tf_db_apply_op(tf_db *db, uint64_t lsn, const tf_store_op *op)
     return TF_OK;
 }
 
+tf_err tf_db_apply_early(tf_db *db, const tf_store_op *op)
+{
+    TF_ASSERT(db->in_batch);
+    tf_err err = op->kind == TF_STORE_TRIM || op->kind == TF_STORE_FORGET ? apply(db, op) : TF_OK;
+    if (err != TF_OK) {
+        tf_db_apply_abort(db);
+    }
+    return err;
+}
+
 tf_err tf_db_state_load(tf_db *db)
 {
     sqlite3_stmt *stmt = NULL;

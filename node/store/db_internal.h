@@ -106,6 +106,7 @@ struct tf_db {
     sqlite3 *sqlite;
     sqlite3_stmt *stmts[TF_DB_SQL_COUNT];
     bool read_only;
+    uint64_t checkpoint_bytes;
     uint64_t key_secret;
     char error[TF_WHY_MAX];
 

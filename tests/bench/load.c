@@ -58,7 +58,7 @@ int tf_load_start(tf_load_client *client, const tf_load_options *options)
     tf_err err = load_identity(client);
     if (err == TF_OK) {
         tf_node_config config = {.identity = client->identity, .limits = {.keepalive = options->keepalive}};
-        err = tf_node_new(&client->node, &config);
+        err = tf_node_new(&client->node, &config, NULL);
     }
     if (err == TF_OK) {
         tf_connect_options connect = {.routes = options->routes, .max_in_flight = options->max_in_flight};

@@ -23,7 +23,7 @@ static void set_up(tf_time rehandshake)
         ck_assert_int_eq(tf_identity_new(&identities[i], seed), TF_OK);
         tf_node_config config = {
             .identity = identities[i], .accept_any = i == RELAY, .limits = {.rehandshake = rehandshake}};
-        ck_assert_int_eq(tf_node_new(&nodes[i], &config), TF_OK);
+        ck_assert_int_eq(tf_node_new(&nodes[i], &config, NULL), TF_OK);
     }
     acked = delivered = 0;
 }

@@ -20,7 +20,7 @@ static void member_new(member *m, uint8_t seed_byte, bool exclusive)
     *m = (member){0};
     ck_assert_int_eq(tf_identity_new(&m->identity, seed), TF_OK);
     tf_node_config config = {.identity = m->identity, .exclusive = exclusive};
-    ck_assert_int_eq(tf_node_new(&m->node, &config), TF_OK);
+    ck_assert_int_eq(tf_node_new(&m->node, &config, NULL), TF_OK);
 }
 
 static void member_listen(member *m)
