@@ -35,7 +35,11 @@ typedef struct tf_channel {
     bool closing; /* the group with the store closes it */
     bool refused; /* marked while a group is completed */
     uint64_t first; /* the oldest seq that is kept */
-    uint64_t bytes; /* of what is kept, about (S12) */
+    uint64_t bytes; /* of what was kept when it was looked at last (S12), */
+    uint64_t grown; /* and what came since */
+    uint64_t trim_to; /* a trim up to it is on its way; 0: none */
+    bool forgetting;  /* so is a forgetting of keys */
+    const struct tf_retention *keeps; /* NULL: everything, for ever */
     struct tf_pending *change; /* its creation or its end, while it waits for its commit */
     struct tf_pending *trim;   /* the trim that has gathered: it may still grow */
     size_t uses;  /* connections that have it open, subscriptions, changes that wait */

@@ -3,6 +3,7 @@
 #include "node/client_internal.h"
 #include "node/hub_internal.h"
 #include "node/name.h"
+#include "node/pattern.h"
 
 #define VISITS_PER_RUN 256u
 #define MESSAGES_PER_VISIT 64u
@@ -38,8 +39,35 @@ static void fill_defaults(tf_hub_config *config)
 
 static bool is_config_valid(const tf_hub_config *config)
 {
+    if (config->retention_count > TF_RETENTIONS_MAX) {
+        return false;
+    }
+    for (size_t i = 0; i < config->retention_count; i++) {
+        if (!tf_pattern_is_valid(config->retention[i].pattern)) {
+            return false;
+        }
+    }
     return config->max_in_flight <= TF_MAX_IN_FLIGHT_MAX && config->max_message >= TF_MESSAGE_MIN_LIMIT &&
            config->max_message <= TF_MESSAGE_MAX && config->ids != NULL;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Bursts are never below the window (S7). */
+static void init_rates(tf_hub *hub)
+{
+    const tf_hub_config *config = &hub->config;
+    uint64_t times = TF_MAX_IN_FLIGHT_MAX / config->max_in_flight;
+    hub->rates[TF_RATE_SENDS] = (tf_rate_limit){config->rate, larger(config->rate, config->max_in_flight)};
+    hub->rates[TF_RATE_BYTES] =
+        (tf_rate_limit){config->rate_bytes, larger(config->rate_bytes, config->commit_bytes_per_peer)};
+    for (size_t i = 0; i < TF_RATES; i++) {
+        uint64_t burst = hub->rates[i].burst < TF_RATE_BURST_MAX / times ? hub->rates[i].burst * times : TF_RATE_BURST_MAX;
+        hub->relay_rates[i] = (tf_rate_limit){hub->rates[i].per_second * times, burst};
+    }
 }
 
 static void init_tables(tf_hub *hub)
@@ -99,7 +127,11 @@ tf_err tf_hub_new(tf_hub **out, const tf_hub_config *config)
         hub->config.store = &hub->store;
     }
     init_tables(hub);
+    init_rates(hub);
     tf_err err = make_buffers(hub);
+    if (err == TF_OK) {
+        err = tf_hub_retention_init(hub, config);
+    }
     if (err != TF_OK) {
         tf_hub_free(hub);
         return err;
@@ -117,6 +149,7 @@ void tf_hub_free(tf_hub *hub)
     TF_ASSERT(hub->conn_count == 0 && tf_list_is_empty(&hub->clients));
     tf_hub_rights_free(hub->rights);
     tf_hub_pending_clear(hub);
+    tf_hub_retention_clear(hub);
     tf_channels_clear(&hub->channels);
     tf_map_clear(&hub->pending);
     tf_map_clear(&hub->objects);
@@ -154,6 +187,7 @@ tf_err tf_hub_attach(tf_hub *hub, tf_time now, tf_conn *conn)
     TF_ASSERT(conn->hub == NULL);
     set_now(hub, now);
     tf_conn_init_hub(conn, hub);
+    tf_hub_rates_init(conn);
     tf_list_append(&hub->conns, &conn->in_conns);
     hub->conn_count++;
     tf_hub_wake(conn);
@@ -356,6 +390,7 @@ bool tf_hub_run(tf_hub *hub, tf_time now, int64_t wall_ms)
     hub->fan_out_left = hub->config.fan_out;
     tf_clients_tick(hub);
     (void)tf_hub_poll_store(hub);
+    tf_hub_retention_tick(hub);
     size_t visits = 0;
     for (;;) {
         tf_list_node *node = tf_list_first(&hub->ready);
@@ -388,7 +423,7 @@ bool tf_hub_next_dirty(tf_hub *hub, tf_conn **out)
 
 tf_time tf_hub_deadline(const tf_hub *hub)
 {
-    return tf_clients_deadline(hub);
+    return tf_time_min(tf_clients_deadline(hub), tf_hub_retention_deadline(hub));
 }
 
 bool tf_hub_next_event(tf_hub *hub, tf_hub_event *out)

@@ -20,6 +20,19 @@
 
 typedef struct tf_hub tf_hub;
 
+/* What is kept of the channels whose names match (S12). 0: no bound of that kind. A channel may have an eighth more than
+ * its count and bytes, and 64 messages or 64 KiB; what is too old is gone within a sixteenth of that age, at least 10 s, at
+ * most 60 s (of keys 1 h). */
+typedef struct tf_retention {
+    tf_slice pattern; /* node/pattern.h */
+    uint64_t max_age_ms;
+    uint64_t max_bytes;    /* of client ids, metas and bodies */
+    uint64_t max_count;    /* of messages */
+    uint64_t dedup_age_ms; /* of keys (S2); 0: as long as the channel */
+} tf_retention;
+
+#define TF_RETENTIONS_MAX 1024u
+
 /* A limit of 0 means its default. */
 typedef struct tf_hub_config {
     const tf_mem *mem;
@@ -40,9 +53,16 @@ typedef struct tf_hub_config {
     /* Bodies that wait for their commit, per connection: what its window may hold, at most 64 MiB; in all: 256 MiB. */
     uint32_t commit_bytes_per_peer;
     uint64_t commit_bytes;
+    /* Of an origin (S7, S9): sends per second, and bytes of bodies and metas. At once comes what comes in one second, or fits
+     * the window (commit_bytes_per_peer), whichever is more. All origins of a relay together: as often as much as its
+     * window is larger. 0: no limit. */
+    uint32_t rate;
+    uint32_t rate_bytes;
+    const tf_retention *retention; /* copied; the first that matches a channel applies to it */
+    size_t retention_count;        /* at most TF_RETENTIONS_MAX */
 } tf_hub_config;
 
-/* TF_ERR_NOMEM; TF_ERR_USAGE: a limit beyond proto/limits.h. */
+/* TF_ERR_NOMEM; TF_ERR_USAGE: a limit beyond proto/limits.h, or a pattern that is none. */
 TF_MUST_CHECK tf_err tf_hub_new(tf_hub **out, const tf_hub_config *config);
 /* All connections detached, all clients freed. NULL is fine. */
 void tf_hub_free(tf_hub *hub);

@@ -129,6 +129,13 @@ tf_err tf_hub_serve_info(const tf_call *call)
                              .keys_since_ms = (uint64_t)stored.keys_since_ms,
                              .subscriptions = call->channel->subscriptions,
                              .cursor_count = cursors};
+    const tf_retention *keeps = call->channel->keeps;
+    if (keeps != NULL) {
+        result.max_age_ms = keeps->max_age_ms;
+        result.max_bytes = keeps->max_bytes;
+        result.max_count = keeps->max_count;
+        result.dedup_age_ms = keeps->dedup_age_ms;
+    }
     tf_wr_init(&head, bytes, sizeof(bytes));
     tf_result_info_write_head(&head, &result, items.count);
     return finish(call, &head, &items);
@@ -233,6 +240,9 @@ bool tf_hub_trim(tf_hub *hub, tf_channel *channel, uint64_t before)
     }
     if (channel->trim->seq < before) {
         channel->trim->seq = before;
+    }
+    if (channel->trim_to < before) {
+        channel->trim_to = before;
     }
     return true;
 }

@@ -219,6 +219,8 @@ static void apply(tf_hub *hub, tf_pending *pending, const tf_store_op *op, batch
         channel->head = pending->seq;
         channel->timestamp_ms = pending->timestamp_ms;
         ack_all(hub, b, pending);
+        tf_hub_retention_appended(hub, channel,
+                                  (uint64_t)pending->client_id_len + pending->body_len + pending->meta_len);
         return;
     }
     TF_UNREACHABLE();

@@ -14,6 +14,7 @@
  * hub_feed.c   fan-out, replay, catching up (S8, S10)
  * hub_cursor.c positions of durable subscriptions (S10)
  * hub_read.c   `read`
+ * hub_retention.c what is kept how long (S12)
  * channel.c    the channels in memory */
 #ifndef TF_NODE_HUB_INTERNAL_H
 #define TF_NODE_HUB_INTERNAL_H
@@ -23,6 +24,7 @@
 #include "node/guard.h"
 #include "node/hub.h"
 #include "node/list.h"
+#include "node/rate.h"
 #include "proto/map.h"
 
 #define TF_HUB_GROUP_OPS 512u                  /* of one group for the store */
@@ -33,6 +35,7 @@
 #define TF_HUB_GUARDS_MAX 16384u               /* per connection */
 #define TF_HUB_ANSWER_BYTES 2048u              /* acks in one message */
 #define TF_HUB_ANSWERS 16u
+#define TF_HUB_IDLE_ORIGINS 4096u              /* of a relay, that are kept for their rates */
 
 /* Somebody who waits for a commit. */
 typedef struct tf_waiter {
@@ -72,6 +75,9 @@ typedef struct tf_pending {
     uint8_t bytes[];
 } tf_pending;
 
+/* What is limited of an origin: sends, and the bytes of their bodies and metas. */
+typedef enum tf_rate_kind { TF_RATE_SENDS, TF_RATE_BYTES, TF_RATES } tf_rate_kind;
+
 /* An origin of sends on one connection (S1, S7). */
 typedef struct tf_origin {
     struct tf_origin *same_hash;
@@ -81,6 +87,8 @@ typedef struct tf_origin {
     uint64_t serial; /* 0: the peer itself */
     uint32_t in_flight; /* unacked sends */
     uint32_t holds;     /* guards, resends that wait */
+    tf_rate rates[TF_RATES];
+    tf_list_node in_idle; /* conn->idle_origins: it is kept for its rates only */
 } tf_origin;
 
 /* The order guard of an origin on a channel: there while it is up. */
@@ -167,10 +175,28 @@ struct tf_conn {
     size_t guard_count;
     size_t guard_room;
     uint64_t origin_serial;
+    tf_list idle_origins; /* the one that is idle for longest first */
+    size_t idle_count;
+    tf_rate rates[TF_RATES]; /* of all origins */
     tf_origin self;
     uint32_t in_flight; /* of all origins */
     uint64_t committing_bytes;
 };
+
+typedef struct tf_policy {
+    tf_retention keeps;
+    uint8_t pattern[TF_CHANNEL_NAME_MAX];
+} tf_policy;
+
+/* When and where the next walk over the channels is (S12). */
+typedef struct tf_hub_retention {
+    tf_policy *policies;
+    size_t count;
+    tf_time next; /* TF_NEVER: nothing falls due */
+    bool walking;
+    uint64_t position; /* of the walk */
+    tf_time soonest;   /* found by it: when the one after it is due */
+} tf_hub_retention;
 
 struct tf_hub {
     tf_hub_config config;
@@ -185,6 +211,9 @@ struct tf_hub {
     tf_object root;
     tf_map objects; /* local -> tf_object */
     tf_channels channels;
+    tf_hub_retention retention;
+    tf_rate_limit rates[TF_RATES]; /* of an origin */
+    tf_rate_limit relay_rates[TF_RATES]; /* of all origins of a relay together */
     tf_map pending; /* hash -> tf_pending, chained */
     tf_list gathered;
     tf_store_group group;
@@ -234,6 +263,9 @@ tf_object *tf_hub_object(const tf_hub *hub, tf_local local);
 /* Answers. promise TF_LOCAL_NONE: nothing is said. LIMIT_*: nothing was said, say something else. */
 TF_MUST_CHECK tf_err tf_hub_answer(tf_conn *conn, tf_local promise, tf_slice data, const tf_mention *refs, size_t count);
 TF_MUST_CHECK tf_err tf_hub_refuse(tf_conn *conn, tf_local promise, tf_slice client_id, tf_refusal refusal);
+/* The same, with another time to wait than the one of that refusal; 0: with that. */
+TF_MUST_CHECK tf_err tf_hub_refuse_after(tf_conn *conn, tf_local promise, tf_slice client_id, tf_refusal refusal,
+                                         uint64_t retry_after_ms);
 /* An empty map: it is done. */
 TF_MUST_CHECK tf_err tf_hub_answer_done(tf_conn *conn, tf_local promise);
 /* Refuses a call that is no send. */
@@ -250,6 +282,8 @@ void tf_hub_port_dropped(tf_conn *conn, tf_local local);
 void tf_hub_ports_clear(tf_conn *conn);
 /* Waits with others for a change that is on its way. */
 TF_MUST_CHECK tf_err tf_hub_wait_call(const tf_call *call, tf_pending *pending);
+/* Brings one into memory that is not there, stored or new; nobody uses it yet. */
+TF_MUST_CHECK tf_err tf_hub_channel_bring(tf_hub *hub, tf_slice name, tf_channel **out);
 /* Looks again at what the store keeps of it. */
 void tf_hub_channel_look(tf_hub *hub, tf_channel *channel);
 /* Nothing uses it here any more? Then it leaves the memory. */
@@ -302,6 +336,11 @@ tf_guard *tf_hub_guard_get(tf_conn *conn, tf_origin *origin, uint64_t channel);
 /* Frees it if it is down. */
 void tf_hub_guard_release(tf_conn *conn, const tf_origin *origin, uint64_t channel);
 void tf_hub_origins_clear(tf_conn *conn);
+/* How long until that send fits the rates; 0: it does now. */
+tf_time tf_hub_rate_wait(const tf_conn *conn, const tf_origin *origin, uint64_t bytes);
+void tf_hub_rate_take(tf_conn *conn, tf_origin *origin, uint64_t bytes);
+/* All buckets are full. */
+void tf_hub_rates_init(tf_conn *conn);
 
 /* -- hub_pending.c -- */
 /* Takes a new op with room for `bytes` of text; first is filled for the conn (NULL: nobody asked). NULL: no memory. */
@@ -364,6 +403,17 @@ bool tf_hub_feed(tf_hub *hub, tf_conn *conn, size_t budget);
 bool tf_hub_has_room(const tf_conn *conn);
 /* id: where its id is put; *out points there. */
 void tf_hub_activity(const tf_channel *channel, const tf_stored *stored, uint8_t id[TF_ACTIVITY_ID_MAX], tf_activity *out);
+
+/* -- hub_retention.c -- */
+TF_MUST_CHECK tf_err tf_hub_retention_init(tf_hub *hub, const tf_hub_config *config);
+void tf_hub_retention_clear(tf_hub *hub);
+/* What applies to a channel of that name; NULL: nothing. */
+const tf_retention *tf_hub_retention_of(const tf_hub *hub, tf_slice name);
+/* A bounded part of the walk, if it is due. */
+void tf_hub_retention_tick(tf_hub *hub);
+tf_time tf_hub_retention_deadline(const tf_hub *hub);
+/* So many bytes were appended. */
+void tf_hub_retention_appended(tf_hub *hub, tf_channel *channel, uint64_t bytes);
 
 /* -- hub_read.c -- */
 TF_MUST_CHECK tf_err tf_hub_read(const tf_call *call, const tf_args_read *range);

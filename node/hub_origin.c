@@ -1,4 +1,4 @@
-/* Windows and order guards of a connection (S7): what belongs to one origin of sends on it. */
+/* Windows, rates and order guards of a connection (S7): what belongs to one origin of sends on it. */
 #include <xxhash.h>
 
 #include "node/hub_internal.h"
@@ -21,6 +21,20 @@ static uint64_t hash_who(const tf_conn *conn, const tf_who *who)
     return XXH3_64bits_withSeed(who->node.bytes, TF_NODE_ID_LEN, conn->hub->hash_key ^ who->instance);
 }
 
+static void fill_rates(const tf_conn *conn, tf_rate *rates, const tf_rate_limit *limits)
+{
+    for (size_t i = 0; i < TF_RATES; i++) {
+        tf_rate_init(&rates[i], &limits[i], conn->hub->now);
+    }
+}
+
+void tf_hub_rates_init(tf_conn *conn)
+{
+    tf_list_init(&conn->idle_origins);
+    fill_rates(conn, conn->self.rates, conn->hub->rates);
+    fill_rates(conn, conn->rates, conn->hub->relay_rates);
+}
+
 static tf_origin *make_origin(tf_conn *conn, const tf_who *who, uint64_t hash)
 {
     const tf_mem *mem = conn->hub->config.mem;
@@ -33,11 +47,20 @@ static tf_origin *make_origin(tf_conn *conn, const tf_who *who, uint64_t hash)
                           .instance = who->instance,
                           .hash = hash,
                           .serial = ++conn->origin_serial};
+    fill_rates(conn, origin->rates, conn->hub->rates);
     if (tf_map_put(&conn->origins, hash, (uintptr_t)origin) != TF_OK) {
         tf_free(mem, origin, sizeof(*origin));
         return NULL;
     }
     return origin;
+}
+
+static void leave_idle(tf_conn *conn, tf_origin *origin)
+{
+    if (tf_list_has(&origin->in_idle)) {
+        tf_list_remove(&origin->in_idle);
+        conn->idle_count--;
+    }
 }
 
 tf_origin *tf_hub_origin_get(tf_conn *conn, const tf_who *who)
@@ -50,14 +73,16 @@ tf_origin *tf_hub_origin_get(tf_conn *conn, const tf_who *who)
     while (origin != NULL && !is_origin(origin, who)) {
         origin = origin->same_hash;
     }
-    return origin != NULL ? origin : make_origin(conn, who, hash);
+    if (origin == NULL) {
+        return make_origin(conn, who, hash);
+    }
+    leave_idle(conn, origin);
+    return origin;
 }
 
-void tf_hub_origin_release(tf_conn *conn, tf_origin *origin)
+static void free_origin(tf_conn *conn, tf_origin *origin)
 {
-    if (origin == &conn->self || origin->in_flight > 0 || origin->holds > 0) {
-        return;
-    }
+    leave_idle(conn, origin);
     tf_origin *before = map_pointer(&conn->origins, origin->hash);
     if (before == origin && origin->same_hash == NULL) {
         (void)tf_map_remove(&conn->origins, origin->hash);
@@ -71,6 +96,69 @@ void tf_hub_origin_release(tf_conn *conn, tf_origin *origin)
         before->same_hash = origin->same_hash;
     }
     tf_free(conn->hub->config.mem, origin, sizeof(*origin));
+}
+
+static bool has_full_rates(const tf_conn *conn, const tf_origin *origin)
+{
+    const tf_hub *hub = conn->hub;
+    return tf_rate_is_full(&origin->rates[TF_RATE_SENDS], &hub->rates[TF_RATE_SENDS], hub->now) &&
+           tf_rate_is_full(&origin->rates[TF_RATE_BYTES], &hub->rates[TF_RATE_BYTES], hub->now);
+}
+
+/* Frees two that have been idle for so long that they are as good as new ones; and the oldest if there are too many. */
+static void free_idle(tf_conn *conn)
+{
+    for (size_t i = 0; i < 2 && conn->idle_count > 0; i++) {
+        tf_origin *oldest = TF_CONTAINER(tf_list_first(&conn->idle_origins), tf_origin, in_idle);
+        if (conn->idle_count <= TF_HUB_IDLE_ORIGINS && !has_full_rates(conn, oldest)) {
+            return;
+        }
+        free_origin(conn, oldest);
+    }
+}
+
+void tf_hub_origin_release(tf_conn *conn, tf_origin *origin)
+{
+    if (origin == &conn->self || origin->in_flight > 0 || origin->holds > 0) {
+        return;
+    }
+    if (has_full_rates(conn, origin)) {
+        free_origin(conn, origin);
+        return;
+    }
+    if (!tf_list_has(&origin->in_idle)) {
+        tf_list_append(&conn->idle_origins, &origin->in_idle);
+        conn->idle_count++;
+    }
+    free_idle(conn);
+}
+
+/* -- rates --------------------------------------------------------------------------------------------------------- */
+
+tf_time tf_hub_rate_wait(const tf_conn *conn, const tf_origin *origin, uint64_t bytes)
+{
+    const tf_hub *hub = conn->hub;
+    const uint64_t amounts[TF_RATES] = {[TF_RATE_SENDS] = 1, [TF_RATE_BYTES] = bytes};
+    tf_time wait = 0;
+    for (size_t i = 0; i < TF_RATES; i++) {
+        wait = tf_time_max(wait, tf_rate_wait(&origin->rates[i], &hub->rates[i], hub->now, amounts[i]));
+        if (conn->config.relay) {
+            wait = tf_time_max(wait, tf_rate_wait(&conn->rates[i], &hub->relay_rates[i], hub->now, amounts[i]));
+        }
+    }
+    return wait;
+}
+
+void tf_hub_rate_take(tf_conn *conn, tf_origin *origin, uint64_t bytes)
+{
+    const tf_hub *hub = conn->hub;
+    const uint64_t amounts[TF_RATES] = {[TF_RATE_SENDS] = 1, [TF_RATE_BYTES] = bytes};
+    for (size_t i = 0; i < TF_RATES; i++) {
+        tf_rate_take(&origin->rates[i], &hub->rates[i], hub->now, amounts[i]);
+        if (conn->config.relay) {
+            tf_rate_take(&conn->rates[i], &hub->relay_rates[i], hub->now, amounts[i]);
+        }
+    }
 }
 
 /* -- guards -------------------------------------------------------------------------------------------------------- */
@@ -179,4 +267,6 @@ void tf_hub_origins_clear(tf_conn *conn)
         }
     }
     tf_map_clear(&conn->origins);
+    tf_list_init(&conn->idle_origins);
+    conn->idle_count = 0;
 }

@@ -162,6 +162,23 @@ void tf_hub_waiters_clear(tf_conn *conn)
     }
 }
 
+static void leave_channel(const tf_pending *pending)
+{
+    tf_channel *channel = pending->channel;
+    if (channel->change == pending) {
+        channel->change = NULL;
+    }
+    if (channel->trim == pending) {
+        channel->trim = NULL;
+    }
+    if (pending->kind == TF_STORE_TRIM && channel->trim == NULL) {
+        channel->trim_to = 0;
+    }
+    if (pending->kind == TF_STORE_FORGET) {
+        channel->forgetting = false;
+    }
+}
+
 void tf_hub_pending_free(tf_hub *hub, tf_pending *pending)
 {
     const tf_mem *mem = hub->config.mem;
@@ -180,12 +197,7 @@ void tf_hub_pending_free(tf_hub *hub, tf_pending *pending)
         hub->committing_bytes -= weight(pending);
     }
     tf_list_remove(&pending->in_queue);
-    if (pending->channel->change == pending) {
-        pending->channel->change = NULL;
-    }
-    if (pending->channel->trim == pending) {
-        pending->channel->trim = NULL;
-    }
+    leave_channel(pending);
     tf_hub_cursor_left(hub, pending);
     tf_hub_channel_release(hub, pending->channel);
     tf_free(mem, pending, pending->size);

@@ -19,6 +19,16 @@ static tf_session_stats stats_of(const tf_conn *conn)
     return stats;
 }
 
+static uint64_t size_of(const judged *send)
+{
+    return send->args.body.len + send->args.meta.len;
+}
+
+static tf_time rate_wait(const judged *send)
+{
+    return tf_hub_rate_wait(send->call->conn, send->origin, size_of(send));
+}
+
 static tf_err refuse(const judged *send, tf_refusal refusal)
 {
     tf_conn *conn = send->call->conn;
@@ -38,7 +48,8 @@ static tf_err refuse(const judged *send, tf_refusal refusal)
             guard = NULL;
         }
     }
-    tf_err err = tf_hub_refuse(conn, send->call->event->result, send->args.client_id, refusal);
+    uint64_t after = refusal == TF_REFUSAL_RATE_LIMITED ? (rate_wait(send) + TF_MS - 1) / TF_MS : 0;
+    tf_err err = tf_hub_refuse_after(conn, send->call->event->result, send->args.client_id, refusal, after);
     if (guard != NULL) {
         tf_guard_told(guard, stats_of(conn).sent);
     }
@@ -108,7 +119,7 @@ static tf_err ack_again(const judged *send, const tf_store_key *key)
 
 /* -- may it be accepted? ------------------------------------------------------------------------------------------- */
 
-static tf_refusal judge_window(const judged *send)
+static tf_refusal judge_room(const judged *send)
 {
     const tf_hub *hub = send->call->hub;
     const tf_conn *conn = send->call->conn;
@@ -116,12 +127,12 @@ static tf_refusal judge_window(const judged *send)
     if (send->origin->in_flight >= hub->config.max_in_flight || conn->in_flight >= total) {
         return TF_REFUSAL_TOO_MANY_IN_FLIGHT;
     }
-    uint64_t bytes = send->args.body.len + send->args.meta.len;
+    uint64_t bytes = size_of(send);
     if ((conn->committing_bytes > 0 && conn->committing_bytes + bytes > hub->config.commit_bytes_per_peer) ||
         (hub->committing_bytes > 0 && hub->committing_bytes + bytes > hub->config.commit_bytes)) {
         return TF_REFUSAL_OVERLOADED;
     }
-    return TF_REFUSAL_NONE;
+    return rate_wait(send) > 0 ? TF_REFUSAL_RATE_LIMITED : TF_REFUSAL_NONE;
 }
 
 static tf_refusal judge(const judged *send)
@@ -143,7 +154,7 @@ static tf_refusal judge(const judged *send)
     if (call->hub->draining) {
         return TF_REFUSAL_DRAINING;
     }
-    return judge_window(send);
+    return judge_room(send);
 }
 
 static void fill(tf_pending *pending, const tf_args_send *args)
@@ -189,6 +200,7 @@ static tf_err accept(const judged *send)
     }
     pending->first.promise = call->event->result;
     pending->first.origin = send->origin;
+    tf_hub_rate_take(call->conn, send->origin, size_of(send));
     send->origin->in_flight++;
     call->conn->in_flight++;
     tf_hub_gather(call->hub, pending);

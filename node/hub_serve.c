@@ -29,6 +29,7 @@ void tf_hub_channel_look(tf_hub *hub, tf_channel *channel)
     if (hub->store.table->channel_find(hub->store.ctx, tf_channel_name(channel), &stored) == TF_OK) {
         channel->first = stored.first;
         channel->bytes = stored.bytes;
+        channel->grown = 0;
     }
 }
 
@@ -72,7 +73,8 @@ tf_err tf_hub_answer_open(tf_conn *conn, tf_local promise, tf_channel *channel)
     tf_wr_init(&w, bytes, sizeof(bytes));
     tf_result_open_write(&w, &(tf_result_open){.epoch = channel->epoch,
                                                .max_in_flight = hub->config.max_in_flight,
-                                               .max_body = hub->max_body});
+                                               .max_body = hub->max_body,
+                                               .dedup_age_ms = channel->keeps == NULL ? 0 : channel->keeps->dedup_age_ms});
     tf_mention ref = {channel->object.local, TF_REF_OBJECT};
     tf_err err = tf_hub_answer(conn, promise, tf_slice_of(bytes, tf_wr_len(&w)), &ref, 1);
     if (err == TF_ERR_LIMIT_ITEMS || err == TF_ERR_LIMIT_BYTES) {
@@ -88,8 +90,7 @@ tf_err tf_hub_answer_open(tf_conn *conn, tf_local promise, tf_channel *channel)
 
 /* -- open ---------------------------------------------------------------------------------------------------------- */
 
-/* Brings a channel into memory. */
-static tf_err load_channel(tf_hub *hub, tf_slice name, tf_channel **out)
+tf_err tf_hub_channel_bring(tf_hub *hub, tf_slice name, tf_channel **out)
 {
     tf_local local = tf_local_next(hub->config.ids);
     tf_err err = tf_channels_add(&hub->channels, name, local, out);
@@ -99,8 +100,10 @@ static tf_err load_channel(tf_hub *hub, tf_slice name, tf_channel **out)
     err = tf_map_put(&hub->objects, local, (uintptr_t)*out);
     if (err != TF_OK) {
         tf_channels_remove(&hub->channels, *out);
+        return err;
     }
-    return err;
+    (*out)->keeps = tf_hub_retention_of(hub, name);
+    return TF_OK;
 }
 
 tf_err tf_hub_wait_call(const tf_call *call, tf_pending *pending)
@@ -144,7 +147,7 @@ static tf_err create_channel(const tf_call *call, const tf_args_open *args)
     if (hub->draining) {
         return tf_hub_refuse_call(call, TF_REFUSAL_DRAINING);
     }
-    if (call->conn->waiting_opens >= TF_HUB_OPENS_MAX || load_channel(hub, args->channel, &channel) != TF_OK) {
+    if (call->conn->waiting_opens >= TF_HUB_OPENS_MAX || tf_hub_channel_bring(hub, args->channel, &channel) != TF_OK) {
         return tf_hub_refuse_call(call, TF_REFUSAL_OVERLOADED);
     }
     channel->epoch = tf_rand_u64(hub->config.rand);
@@ -170,7 +173,7 @@ static tf_err open_stored(const tf_call *call, const tf_args_open *args)
     if (err != TF_OK) {
         return tf_hub_refuse_call(call, TF_REFUSAL_UNAVAILABLE);
     }
-    if (load_channel(hub, args->channel, &channel) != TF_OK) {
+    if (tf_hub_channel_bring(hub, args->channel, &channel) != TF_OK) {
         return tf_hub_refuse_call(call, TF_REFUSAL_OVERLOADED);
     }
     tf_channel_load(channel, &stored);

@@ -23,8 +23,15 @@ tf_err tf_hub_answer(tf_conn *conn, tf_local promise, tf_slice data, const tf_me
 
 tf_err tf_hub_refuse(tf_conn *conn, tf_local promise, tf_slice client_id, tf_refusal refusal)
 {
+    return tf_hub_refuse_after(conn, promise, client_id, refusal, 0);
+}
+
+tf_err tf_hub_refuse_after(tf_conn *conn, tf_local promise, tf_slice client_id, tf_refusal refusal,
+                           uint64_t retry_after_ms)
+{
     uint8_t bytes[REFUSAL_BYTES];
     tf_writer w;
+    uint64_t after = retry_after_ms != 0 ? retry_after_ms : tf_refusal_retry_after_ms(refusal);
     conn->hub->stats.refused[refusal]++;
     if (promise == TF_LOCAL_NONE) {
         return TF_OK;
@@ -34,7 +41,7 @@ tf_err tf_hub_refuse(tf_conn *conn, tf_local promise, tf_slice client_id, tf_ref
                                                      .code = tf_refusal_code(refusal),
                                                      .message = tf_refusal_message(refusal),
                                                      .retryable = tf_refusal_is_retryable(refusal),
-                                                     .retry_after_ms = tf_refusal_retry_after_ms(refusal)});
+                                                     .retry_after_ms = after});
     TF_ASSERT(tf_wr_ok(&w));
     tf_answer answer = {
         .promise = promise, .kind = TF_RESOLUTION_REJECTION, .data = tf_slice_of(bytes, tf_wr_len(&w))};
