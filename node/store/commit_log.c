@@ -226,7 +226,7 @@ const tf_log_report *tf_commit_log_report(const tf_commit_log *log)
     return log->reader != NULL ? tf_log_reader_report(log->reader) : &log->report;
 }
 
-/* What was never acked must not be found again under LSNs that are given to other records now. */
+/* What was never acked must not be found again under LSNs that are given to other records now (L19). */
 static tf_err overwrite_torn(tf_commit_log *log)
 {
     while (log->torn_count > 0) {
@@ -420,7 +420,7 @@ tf_err tf_commit_log_retry(tf_commit_log *log, tf_log_range *lost)
 
 /* -- close --------------------------------------------------------------------------------------------------------- */
 
-/* A group without records names the last one durable, so that damage of it is not taken for a torn end (L18). Without it
+/* A group without records names the last one durable, so that damage of it is not taken for a torn end (L11). Without it
  * all is well, too. */
 static void write_mark(tf_commit_log *log)
 {

@@ -332,7 +332,7 @@ static tf_err find_group(tf_log_reader *reader)
         tf_err err = TF_ERR_DAMAGED;
         bool wanted = group->count > 0 && tf_log_group_last(group) >= reader->expected && group->first < file->end;
         if (wanted) {
-            /* Above what is known durable only whole groups count: others were torn, and never acked. */
+            /* Above what is known durable only whole groups count: others were torn, and never acked (L16). */
             err = group->first > reader->durable ? check_group(reader) : TF_OK;
             reader->report.torn += err == TF_ERR_DAMAGED ? 1 : 0;
             enter_group(reader);

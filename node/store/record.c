@@ -4,7 +4,7 @@
 
 #include "proto/wire.h"
 
-/* checksum(8) size(4) version(1) kind(1) lsn(8), then what the kind has (L21). */
+/* checksum(8) size(4) version(1) kind(1) lsn(8), then what the kind has (L20). */
 #define CHECKED_FROM 8u
 #define VERSION 1u
 #define FLAG_EXPIRES 1u

@@ -1,5 +1,5 @@
 /* One change of the store (tf_store_op) as bytes that check themselves: what a commit log consists of (FORMAT.md L20 to
- * L29). Not for: groups and segments (log_segment.h).
+ * L27). Not for: groups and segments (log_segment.h).
  *
  * A record's checksum covers its LSN and is made with the log's secret key, so neither an old record in a recycled
  * segment nor one that a sender hid in a body is taken for a record. Pure; any thread. */

@@ -309,7 +309,7 @@ static void remove_log(const char *path)
     tf_files files = tf_disk_files_get(disk);
     ck_assert_int_eq(files.table->list(files.ctx, TF_LOG_FOLDER, names, 256, &count), TF_OK);
     for (size_t i = 0; i < count && i < 256; i++) {
-        (void)snprintf(name, sizeof(name), TF_LOG_FOLDER "/%s", names[i].text);
+        (void)snprintf(name, sizeof(name), TF_LOG_FOLDER "/%.127s", names[i].text);
         ck_assert_int_eq(files.table->remove(files.ctx, name), TF_OK);
     }
     tf_disk_files_free(disk);

@@ -41,7 +41,7 @@ static void remove_all(const place *p, const char *folder)
         return;
     }
     for (size_t i = 0; i < count; i++) {
-        (void)snprintf(name, sizeof(name), "%s%s%s", folder, folder[0] == '\0' ? "" : "/", names[i].text);
+        (void)snprintf(name, sizeof(name), "%s%s%.127s", folder, folder[0] == '\0' ? "" : "/", names[i].text);
         ck_assert_int_eq(p->files.table->remove(p->files.ctx, name), TF_OK);
     }
 }
