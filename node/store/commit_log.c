@@ -88,7 +88,7 @@ static uint64_t bytes_max(const tf_commit_log *log)
 {
     const tf_commit_log_config *c = &log->config;
     uint64_t wanted = c->segments_max * c->segment_size;
-    uint64_t least = (c->reserve + 2) * c->segment_size + TF_LOG_GROUP_MAX + 2 * PAGE;
+    uint64_t least = (c->reserve + 2) * c->segment_size + TF_LOG_GROUP_MAX + (uint64_t)2 * PAGE;
     return wanted > least ? wanted : least;
 }
 

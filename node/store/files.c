@@ -45,7 +45,8 @@ tf_err tf_files_err(int error)
 
 static tf_err failed(void)
 {
-    return tf_files_err(errno);
+    tf_err err = tf_files_err(errno);
+    return err == TF_OK ? TF_ERR_IO : err; /* a call that failed has an errno */
 }
 
 /* Of what gives -1 on an error. */

@@ -144,7 +144,7 @@ static void set_up(bench *b, tf_disk_files *disk)
     must(tf_files_open(&b->files, RAW_NAME, TF_FILE_CREATE, &b->raw) == TF_OK, "no file can be made there");
     must(b->files.table->allocate(b->files.ctx, b->raw, RAW_SIZE) == TF_OK, "there is no room");
     must(tf_files_sync(&b->files, b->raw) == TF_OK, "it cannot be synced");
-    b->buffer_size = BATCH_MAX * (BODY + TF_RECORD_HEADER + 256);
+    b->buffer_size = (size_t)BATCH_MAX * (BODY + TF_RECORD_HEADER + 256);
     b->buffer = calloc(1, b->buffer_size);
     must(b->buffer != NULL, "out of memory");
 }

@@ -23,8 +23,9 @@ typedef enum operation {
 
 static tf_err fail(int error)
 {
+    tf_err err = tf_files_err(error);
     errno = error;
-    return tf_files_err(error);
+    return err == TF_OK ? TF_ERR_IO : err;
 }
 
 /* The outcome of an operation. TF_OK: it is done. *act: it is done (in part, or not synced) although it fails. */
