@@ -3,6 +3,7 @@ machine has used of the CPU. Standard library only."""
 import os
 import shutil
 import signal
+import socket
 import statistics
 import subprocess
 import tempfile
@@ -36,6 +37,49 @@ def cpu_seconds(pid):
     with open(f"/proc/{pid}/stat", encoding="ascii") as file:
         fields = file.read().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def tree_seconds(pid):
+    """CPU of a process, of its children that have ended, and of those that have not."""
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        fields = file.read().rpartition(")")[2].split()
+    seconds = sum(int(field) for field in fields[11:15]) / TICKS
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+        children = file.read().split()
+    for child in children:
+        try:
+            seconds += tree_seconds(child)
+        except OSError:
+            continue  # it has ended in between
+    return seconds
+
+
+def wait_idle(pid, limit, span=0.25, quiet=4):
+    """Until a process has done next to nothing for `quiet` spans. False: it was still at work after `limit` seconds."""
+    end, still, before = time.monotonic() + limit, 0, tree_seconds(pid)
+    while still < quiet:
+        if time.monotonic() > end:
+            return False
+        time.sleep(span)
+        now = tree_seconds(pid)
+        still = still + 1 if now - before <= 0.04 * span else 0
+        before = now
+    return True
+
+
+def resident_mib(pid):
+    with open(f"/proc/{pid}/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def written_bytes(pid):
+    """What a process has had written to disks."""
+    with open(f"/proc/{pid}/io", encoding="ascii") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("write_bytes"))
+
+
+def filesystem(folder):
+    return subprocess.run(["stat", "-f", "-c", "%T", folder], check=True, capture_output=True, text=True).stdout.strip()
 
 
 def children_seconds():
@@ -82,12 +126,29 @@ def figures(text):
     return result
 
 
-class Server:
-    """A server of one run in a folder of its own; ended, and its folder removed, by leaving `with`."""
+def finish(process, what, hang=HANG):
+    """What a load generator says, once it has ended well."""
+    out, err = process.communicate(timeout=hang)
+    if process.returncode != 0:
+        raise Failed(f"{what} ended with {process.returncode}: {(err or out).decode()[-300:].strip()}")
+    return figures(out.decode())
 
-    def __init__(self):
-        self.folder = tempfile.mkdtemp(prefix="tf-bench-")
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+class Server:
+    """A server of one run in a folder of its own; ended, and its folder removed, by leaving `with`. A folder that is named
+    is made, if it is missing, and stays."""
+    patience = 10  # seconds that it has to end by itself
+
+    def __init__(self, folder=None):
+        self.stays = folder is not None
+        self.folder = folder or tempfile.mkdtemp(prefix="tf-bench-")
         self.process = None
+        os.makedirs(self.folder, exist_ok=True)
 
     def __enter__(self):
         try:
@@ -101,11 +162,12 @@ class Server:
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             try:
-                self.process.wait(10)
+                self.process.wait(self.patience)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        if not self.stays:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def path(self, name):
         return os.path.join(self.folder, name)
@@ -122,11 +184,33 @@ class Server:
         raise NotImplementedError
 
 
+class Listening(Server):
+    """A server that is ready once its port takes connections."""
+
+    def __init__(self, folder=None):
+        super().__init__(folder)
+        self.port = free_port()
+
+    def command(self):
+        raise NotImplementedError
+
+    def start(self):
+        self.spawn(self.command())
+        try:
+            wait_until(self.is_ready, self.process, self.command()[0])
+        except Failed as error:
+            raise Failed(f"{error}: {self.log()}") from error
+
+    def is_ready(self):
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+
 class Relay(Server):
     """twofold relay on a free port; .uri is its address."""
 
-    def __init__(self, build, *options):
-        super().__init__()
+    def __init__(self, build, *options, folder=None):
+        super().__init__(folder)
         self.command = [os.path.join(build, "node", "twofold"), "relay", "--listen", "127.0.0.1:0", "--data",
                         self.path("data"), "--accept", "any", "--print-uri", *options]
         self.uri = ""

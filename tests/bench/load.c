@@ -32,7 +32,7 @@ static const char usage_text[] =
     "  -r, --rate R             pub: messages a second (default: as fast as they are taken)\n"
     "  -w, --max-in-flight N    pub: at most so many without an ack, on each connection\n"
     "  -T, --seconds S          pub: sends for so long, or until it has sent N\n"
-    "  --slice SECONDS          pub: prints the acks of each such part of the run, too\n"
+    "  -S, --slice SECONDS      pub: prints the acks of each such part of the run, too\n"
     "common: --routes stream|datagram|both (both)   -i, --identity FILE (default: new keys)\n"
     "        -t, --limit SECONDS of the whole run (60)   --settle SECONDS to wait for all routes (2)\n"
     "        --keepalive SECONDS (10)\n";
@@ -154,7 +154,7 @@ bool tf_load_touch(const char *path)
 
 /* -- options ------------------------------------------------------------------------------------------------------- */
 
-enum { OPTION_ROUTES = 256, OPTION_SETTLE, OPTION_KEEPALIVE, OPTION_SLICE };
+enum { OPTION_ROUTES = 256, OPTION_SETTLE, OPTION_KEEPALIVE };
 
 static const struct option long_options[] = {
     {"count", required_argument, NULL, 'n'},
@@ -167,7 +167,7 @@ static const struct option long_options[] = {
     {"identity", required_argument, NULL, 'i'},
     {"limit", required_argument, NULL, 't'},
     {"seconds", required_argument, NULL, 'T'},
-    {"slice", required_argument, NULL, OPTION_SLICE},
+    {"slice", required_argument, NULL, 'S'},
     {"routes", required_argument, NULL, OPTION_ROUTES},
     {"settle", required_argument, NULL, OPTION_SETTLE},
     {"keepalive", required_argument, NULL, OPTION_KEEPALIVE},
@@ -242,7 +242,7 @@ static bool one_number(tf_load_options *options, int option, const char *text)
         return seconds(text, 0, SECONDS_MAX, &options->settle);
     case 'T':
         return seconds(text, 0.001, SECONDS_MAX, &options->send_time);
-    case OPTION_SLICE:
+    case 'S':
         return seconds(text, 0.001, SECONDS_MAX, &options->slice);
     default: /* getopt has complained */
         return false;
@@ -272,7 +272,7 @@ static bool parse(tf_load_options *options, int argc, char **argv)
 {
     char why[TF_WHY_MAX];
     int option = 0;
-    while ((option = getopt_long(argc, argv, "n:c:f:l:s:r:w:i:t:T:", long_options, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "n:c:f:l:s:r:w:i:t:T:S:", long_options, NULL)) != -1) {
         if (!one_option(options, option, optarg)) {
             return false;
         }

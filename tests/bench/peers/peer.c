@@ -58,6 +58,15 @@ static void one_option(tf_peer_options *options, int option, const char *text)
     case 'r':
         options->rate = number(text, 0.001, 1e7);
         return;
+    case 'w':
+        options->window = (uint64_t)number(text, 1, 1e6);
+        return;
+    case 'T':
+        options->send_ns = (uint64_t)(number(text, 0.001, 1e6) * SECOND_NS);
+        return;
+    case 'S':
+        options->slice_ns = (uint64_t)(number(text, 0.001, 1e6) * SECOND_NS);
+        return;
     case 't':
         options->limit_ns = (uint64_t)number(text, 1, 3600) * SECOND_NS;
         return;
@@ -77,17 +86,19 @@ static void one_option(tf_peer_options *options, int option, const char *text)
 void tf_peer_options_parse(tf_peer_options *options, int argc, char **argv)
 {
     int option = 0;
-    *options = (tf_peer_options){.connections = 1, .size = 128, .limit_ns = (uint64_t)60 * SECOND_NS};
+    *options = (tf_peer_options){.connections = 1, .size = 128, .window = 1, .limit_ns = (uint64_t)60 * SECOND_NS};
     if (argc < 2 || (strcmp(argv[1], "sub") != 0 && strcmp(argv[1], "pub") != 0)) {
-        (void)fprintf(stderr, "usage: %s sub|pub -p PORT -k CERTIFICATES -n COUNT [-c N] [-s SIZE] [-r RATE] [-f FILE]\n",
-                      argv[0]);
+        (void)fprintf(stderr, "usage: %s sub|pub -p PORT ... (tests/bench/peers/peer.h)\n", argv[0]);
         exit(2);
     }
     options->is_sub = strcmp(argv[1], "sub") == 0;
-    while ((option = getopt(argc - 1, argv + 1, "p:c:n:s:r:t:f:k:")) != -1) {
+    while ((option = getopt(argc - 1, argv + 1, "p:c:n:s:r:t:f:k:w:T:S:")) != -1) {
         one_option(options, option, optarg);
     }
-    tf_peer_must(options->port != 0 && options->count != 0 && options->ca[0] != '\0', "-p, -n and -k are needed");
+    if (options->count == 0 && options->send_ns > 0 && !options->is_sub) {
+        options->count = UINT64_MAX;
+    }
+    tf_peer_must(options->port != 0 && options->count != 0, "-p and -n are needed");
     (void)prctl(PR_SET_TIMERSLACK, 1UL);
 }
 
@@ -172,7 +183,36 @@ void tf_sender_report(const tf_peer_options *options, uint64_t begin)
     tf_measure_print("pub_cpu_s_per_M", tf_measure_cpu() / (double)options->count * 1e6);
 }
 
-/* -- TLS ----------------------------------------------------------------------------------------------------------- */
+uint64_t tf_peer_share(const tf_peer_options *options, unsigned index)
+{
+    uint64_t rest = options->count % options->connections;
+    return options->count == UINT64_MAX ? UINT64_MAX : options->count / options->connections + (index < rest);
+}
+
+uint64_t tf_peer_end(const tf_peer_options *options, uint64_t begin)
+{
+    return options->send_ns > 0 ? begin + options->send_ns : UINT64_MAX;
+}
+
+void tf_acked_report(const tf_acks *acks)
+{
+    tf_acks_print(acks);
+    if (acks->count > 0) {
+        tf_measure_print("pub_cpu_s_per_M", tf_measure_cpu() / (double)acks->count * 1e6);
+    }
+}
+
+int tf_replay_report(const tf_peer_options *options, uint64_t got, uint64_t asked, uint64_t last)
+{
+    tf_measure_print("replayed", (double)got);
+    if (got > 0) {
+        tf_measure_print("replayed_per_s", (double)got * 1e9 / (double)(last - asked));
+        tf_measure_print("sub_cpu_s_per_M", tf_measure_cpu() / (double)got * 1e6);
+    }
+    return got >= options->count ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+/* -- connections --------------------------------------------------------------------------------------------------- */
 
 static SSL_CTX *context(const tf_peer_options *options)
 {
@@ -191,16 +231,22 @@ static SSL_CTX *context(const tf_peer_options *options)
     return ctx;
 }
 
-SSL *tf_peer_tls(const tf_peer_options *options, unsigned clear_lines)
+int tf_peer_connect(const tf_peer_options *options)
 {
     int one = 1;
-    char c = '\0';
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     struct sockaddr_in to = {.sin_family = AF_INET,
                              .sin_port = htons((uint16_t)options->port),
                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     tf_peer_must(fd >= 0 && connect(fd, (const struct sockaddr *)&to, sizeof(to)) == 0, "connect");
     tf_peer_must(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) == 0, "TCP_NODELAY");
+    return fd;
+}
+
+SSL *tf_peer_tls(const tf_peer_options *options, unsigned clear_lines)
+{
+    char c = '\0';
+    int fd = tf_peer_connect(options);
     while (clear_lines > 0) {
         tf_peer_must(read(fd, &c, 1) == 1, "the server's first line");
         clear_lines -= c == '\n';

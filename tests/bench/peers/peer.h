@@ -3,6 +3,11 @@
  *
  *     PROGRAM sub|pub -p PORT -k CERTIFICATES -n COUNT [-c CONNECTIONS] [-s SIZE] [-r RATE] [-f READYFILE] [-t SECONDS]
  *
+ * and those that measure acked messages, in the clear:
+ *
+ *     PROGRAM pub -p PORT -n COUNT | -T SECONDS [-w WINDOW] [-c CONNECTIONS] [-s SIZE] [-S SLICE_SECONDS]
+ *     PROGRAM sub -p PORT -n COUNT          (from the first message that is held)
+ *
  * CERTIFICATES is a folder with ca.pem, client.pem and client.key. What goes wrong ends the process with a word on stderr:
  * they have no other job than to measure. */
 #ifndef TF_BENCH_PEER_H
@@ -11,6 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "tests/bench/acks.h"
 #include "tests/bench/measure.h"
 
 #define TF_PEER_PATH_MAX 1024u
@@ -19,9 +25,12 @@ typedef struct tf_peer_options {
     bool is_sub;
     int port;
     unsigned connections;
-    uint64_t count; /* of each connection */
+    uint64_t count; /* of each connection; of acked messages: divided among them. UINT64_MAX: only send_ns ends it */
     size_t size;
     double rate; /* 0: as fast as they are taken */
+    uint64_t window;   /* of each connection: messages without an ack */
+    uint64_t send_ns;  /* sends for so long; 0: until the count is reached */
+    uint64_t slice_ns; /* of tf_acks */
     const char *ready_file;
     uint64_t limit_ns;
     char ca[TF_PEER_PATH_MAX];
@@ -66,6 +75,17 @@ tf_stamp tf_peer_stamp(const tf_peer_options *options, uint64_t begin, uint64_t 
 /* Waits until that time; 0: does not wait. */
 void tf_peer_wait(uint64_t due);
 void tf_sender_report(const tf_peer_options *options, uint64_t begin);
+
+/* The share of connection `index` of the messages. */
+uint64_t tf_peer_share(const tf_peer_options *options, unsigned index);
+/* No message is sent from then on, having begun at `begin`. */
+uint64_t tf_peer_end(const tf_peer_options *options, uint64_t begin);
+void tf_acked_report(const tf_acks *acks);
+/* What a subscriber from the first message took, having asked at `asked`. The exit status. */
+int tf_replay_report(const tf_peer_options *options, uint64_t got, uint64_t asked, uint64_t last);
+
+/* A socket that is connected to 127.0.0.1. */
+int tf_peer_connect(const tf_peer_options *options);
 
 /* An SSL on a new connection to 127.0.0.1, its handshake finished: TLS 1.3, AES-128-GCM. Before it begins, the lines that
  * the server says in the clear are read (NATS says one). */
