@@ -4,7 +4,9 @@
 #include <openssl/sha.h>
 
 #include "node/cli/pub_input.h"
+#include "node/cli/pub_spool.h"
 #include "node/edge_mem.h"
+#include "node/name.h"
 #include "proto/limits.h"
 
 #define PUB_COMPLAINTS_MAX 10u
@@ -14,13 +16,18 @@ typedef enum pub_ids { PUB_IDS_MADE, PUB_IDS_GIVEN, PUB_IDS_LINE, PUB_IDS_SHA256
 typedef struct pub {
     tf_cli cli;
     tf_pub_input input;
+    tf_pub_spool spool;
     pub_ids ids;
     const char *id;
+    const char *meta;
+    tf_time expires; /* after it was read; 0: never */
     double rate;    /* messages per second, 0: as fast as they are taken */
     bool full;      /* the window and the queue behind it */
-    bool connected; /* so that no input at all, too, is only well when the relay was there */
+    bool online;
+    bool connected; /* once; so that no input at all, too, is only well when the relay was there */
     uint64_t answered;
     uint64_t refused;
+    uint64_t unknown;
     tf_time started;
     int code; /* -1: goes on */
 } pub;
@@ -35,6 +42,10 @@ static const tf_option options[] = {
     {0, "rate", "R", "at most R messages per second"},
     {0, "max-in-flight", "N", "at most N unacked sends (and what the relay announces)"},
     {0, "retry-limit", "DURATION", "give a send up so long after its first refusal, and exit 1 (default: never)"},
+    {0, "expires", "DURATION", "a message is not delivered any more so long after it was read"},
+    {0, "meta", "TEXT", "goes with each message, beside its body"},
+    {0, "spool", "DIR", "keep in DIR what is not acked yet, and send first what an earlier pub left there"},
+    {0, "spool-size", "SIZE", "at most so much in DIR (default: 64MiB); no input is read while it is full"},
     TF_CLI_COMMON_OPTIONS,
     TF_CLI_STATS_OPTION,
     {0, NULL, NULL, NULL},
@@ -81,6 +92,30 @@ static bool in_flight_value(pub *p, const tf_options *o)
     return true;
 }
 
+static bool meta_value(pub *p, const tf_options *o)
+{
+    p->meta = o->value;
+    if (p->meta[0] == '\0' || strlen(p->meta) > TF_META_MAX) {
+        (void)tf_usage("pub", "--meta: 1 to %u bytes, not %zu", TF_META_MAX, strlen(p->meta));
+        return false;
+    }
+    return true;
+}
+
+static bool spool_size_value(pub *p, const tf_options *o)
+{
+    uint64_t *size = &p->spool.bytes_max;
+    if (!tf_value_size(o, "--spool-size", TF_SPOOL_BYTES_MAX, size)) {
+        return false;
+    }
+    if (*size < TF_SPOOL_BYTES_MIN) {
+        (void)tf_usage("pub", "--spool-size: '%s' is below the least one, %llu bytes", o->value,
+                       (unsigned long long)TF_SPOOL_BYTES_MIN);
+        return false;
+    }
+    return true;
+}
+
 static bool number_option(pub *p, const tf_options *o, const char *name)
 {
     if (strcmp(name, "count") == 0) {
@@ -95,6 +130,12 @@ static bool number_option(pub *p, const tf_options *o, const char *name)
     }
     if (strcmp(name, "max-in-flight") == 0) {
         return in_flight_value(p, o);
+    }
+    if (strcmp(name, "spool-size") == 0) {
+        return spool_size_value(p, o);
+    }
+    if (strcmp(name, "expires") == 0) {
+        return tf_value_duration(o, "--expires", &p->expires);
     }
     return tf_value_duration(o, "--retry-limit", &p->cli.retry_limit);
 }
@@ -112,8 +153,12 @@ static bool one_option(pub *p, const tf_options *o, const tf_option *option)
     } else if (strcmp(option->name, "id") == 0) {
         p->id = o->value;
         p->ids = PUB_IDS_GIVEN;
+    } else if (strcmp(option->name, "spool") == 0) {
+        p->spool.dir = o->value;
     } else if (strcmp(option->name, "id-from") == 0) {
         return id_from_value(p, o);
+    } else if (strcmp(option->name, "meta") == 0) {
+        return meta_value(p, o);
     } else {
         return number_option(p, o, option->name);
     }
@@ -138,6 +183,9 @@ static int check(pub *p, const tf_options *o)
     }
     if (p->input.size != 0 && p->input.source != TF_PUB_MADE) {
         return tf_usage("pub", "--size goes with --count");
+    }
+    if (p->spool.bytes_max != 0 && p->spool.dir == NULL) {
+        return tf_usage("pub", "--spool-size goes with --spool");
     }
     if (p->ids == PUB_IDS_GIVEN && p->input.source == TF_PUB_MADE && p->input.count != 1) {
         return tf_usage("pub", "--id names one message, --count makes %llu", (unsigned long long)p->input.count);
@@ -173,33 +221,92 @@ static void bad_id(pub *p, tf_slice id)
                        (int)(id.len < 200 ? id.len : 200), (const char *)id.data, TF_CLIENT_ID_MAX);
 }
 
+static void too_long(pub *p)
+{
+    tf_complain("pub", "message %llu is longer than %u bytes", (unsigned long long)p->input.taken + 1, TF_BODY_MAX);
+    p->code = TF_EXIT_REFUSED;
+}
+
 /* False: it was not taken. */
-static bool send_one(pub *p, tf_slice body)
+static bool send_one(pub *p, const tf_remote_send_args *send)
+{
+    tf_err err = tf_remote_send(p->cli.channel, send);
+    if (err == TF_OK) {
+        return true;
+    }
+    if (err == TF_ERR_AGAIN) {
+        p->full = true;
+    } else if (err == TF_ERR_USAGE) {
+        bad_id(p, send->client_id);
+    } else if (err == TF_ERR_LIMIT_BYTES) {
+        too_long(p);
+    } else if (err != TF_ERR_CLOSED) { /* closed: the channel was refused, its event comes */
+        tf_complain("pub", "%s", tf_err_text(err));
+        p->code = TF_EXIT_INTERNAL;
+    }
+    return false;
+}
+
+static bool spool_one(pub *p, const tf_remote_send_args *send)
+{
+    uint8_t made[TF_CLIENT_ID_MAX];
+    tf_spool_message message = {
+        .client_id = send->client_id, .meta = send->meta, .body = send->body, .expires_ms = send->expires_ms};
+    if (p->ids == PUB_IDS_MADE) {
+        message.client_id = tf_slice_of(made, tf_peer_make_client_id(p->cli.peer, made));
+    } else if (!tf_client_id_is_valid(send->client_id)) {
+        bad_id(p, send->client_id);
+        return false;
+    }
+    if (send->body.len > TF_BODY_MAX) {
+        too_long(p);
+        return false;
+    }
+    return tf_pub_spool_put(&p->spool, &message, p->online);
+}
+
+/* Takes the message that the input gave. */
+static bool take(pub *p, tf_slice body)
 {
     char hash[2 * SHA256_DIGEST_LENGTH + 1];
     if (p->ids == PUB_IDS_GIVEN && p->input.taken > 0) {
         p->code = tf_usage("pub", "--id names one message, and there is more than one; --id-from names many");
         return false;
     }
-    tf_remote_send_args send = {.client_id = client_id(p, body, hash), .body = body, .cookie = p->input.taken + 1};
-    bool empty_id = p->ids != PUB_IDS_MADE && send.client_id.len == 0;
-    tf_err err = empty_id ? TF_ERR_USAGE : tf_remote_send(p->cli.channel, &send);
-    if (err == TF_OK) {
-        tf_pub_input_take(&p->input);
-        return true;
-    }
-    if (err == TF_ERR_AGAIN) {
-        p->full = true;
-    } else if (err == TF_ERR_USAGE) {
+    tf_remote_send_args send = {.client_id = client_id(p, body, hash),
+                                .meta = tf_slice_str(p->meta),
+                                .body = body,
+                                .expires_ms = p->expires == 0 ? 0 : tf_edge_wall_ms() + (int64_t)(p->expires / TF_MS),
+                                .cookie = p->input.taken + 1};
+    if (p->ids != PUB_IDS_MADE && send.client_id.len == 0) {
         bad_id(p, send.client_id);
-    } else if (err == TF_ERR_LIMIT_BYTES) {
-        tf_complain("pub", "message %llu is longer than %u bytes", (unsigned long long)p->input.taken + 1, TF_BODY_MAX);
-        p->code = TF_EXIT_REFUSED;
-    } else if (err != TF_ERR_CLOSED) { /* closed: the channel was refused, its event comes */
-        tf_complain("pub", "%s", tf_err_text(err));
-        p->code = TF_EXIT_INTERNAL;
+        return false;
     }
-    return false;
+    if (!(p->spool.dir != NULL ? spool_one(p, &send) : send_one(p, &send))) {
+        return false;
+    }
+    tf_pub_input_take(&p->input);
+    return true;
+}
+
+/* What is in the spool goes out, as far as there is room for it. */
+static void send_spooled(pub *p)
+{
+    tf_spool_message message;
+    while (p->code < 0 && p->online && !p->full && tf_pub_spool_next(&p->spool, &message)) {
+        int64_t ago_ms = message.sent_ms == 0 ? 0 : tf_edge_wall_ms() - message.sent_ms;
+        tf_remote_send_args send = {.client_id = message.client_id,
+                                    .meta = message.meta,
+                                    .body = message.body,
+                                    .expires_ms = message.expires_ms,
+                                    .was_sent = message.sent_ms != 0,
+                                    .sent_ago = ago_ms < 0 ? 0 : (tf_time)ago_ms * TF_MS,
+                                    .cookie = message.number};
+        if (!send_one(p, &send)) {
+            return;
+        }
+        tf_spool_take(p->spool.spool);
+    }
 }
 
 /* When the next message is due: a rate counts from the connection on, or what waited for it would come in a burst. */
@@ -211,28 +318,59 @@ static tf_time due(const pub *p)
     return p->connected ? p->started + (tf_time)((double)p->input.taken * (double)TF_SECOND / p->rate) : TF_NEVER;
 }
 
-/* Takes what one read brings. Returns how long there is nothing more to do unless something happens. */
-static tf_time feed(pub *p)
+/* No more input is to be taken now. */
+static bool is_held(const pub *p)
+{
+    return p->spool.dir != NULL ? p->spool.blocked : p->full;
+}
+
+/* Takes what one read brings. Returns when there is more to do, if nothing happens before; TF_NEVER: nothing. */
+static tf_time take_input(pub *p)
 {
     tf_slice body;
     bool reads = true;
-    while (p->code < 0 && !p->full && tf_pub_input_next(&p->input, &reads, &body)) {
-        tf_time now = tf_edge_now();
+    while (p->code < 0 && !is_held(p) && tf_pub_input_next(&p->input, &reads, &body)) {
         tf_time when = due(p);
-        if (when > now) {
-            return when == TF_NEVER ? TF_NEVER : when - now;
+        if (when > tf_edge_now()) {
+            return when;
         }
-        if (!send_one(p, body)) {
+        if (!take(p, body)) {
             break;
         }
     }
-    p->code = p->input.code >= 0 ? p->input.code : p->code;
-    return !p->full && tf_pub_input_is_ready(&p->input) ? 0 : TF_NEVER;
+    return !is_held(p) && tf_pub_input_is_ready(&p->input) ? 0 : TF_NEVER;
+}
+
+static tf_time feed(pub *p)
+{
+    tf_time when = take_input(p);
+    p->code = p->code < 0 ? p->input.code : p->code;
+    if (p->spool.dir != NULL) {
+        tf_pub_spool_sync(&p->spool);
+        when = p->spool.blocked ? p->spool.retry_at : when;
+        send_spooled(p);
+        p->code = p->code < 0 ? p->spool.code : p->code;
+    }
+    tf_time now = tf_edge_now();
+    return when == TF_NEVER ? TF_NEVER : when - tf_time_min(when, now);
+}
+
+static void answered(pub *p, const tf_node_event *event)
+{
+    p->answered++;
+    if (p->spool.dir != NULL) {
+        tf_spool_done(p->spool.spool, event->cookie);
+    }
 }
 
 static void refused(pub *p, const tf_node_event *event)
 {
-    p->answered++;
+    if (!event->retryable) {
+        answered(p, event); /* it leaves the spool, too: else it would be in the way for ever */
+    }
+    if (tf_slice_eq(event->code, tf_slice_str("unknown"))) {
+        p->unknown++;
+    }
     p->refused++;
     if (p->cli.json) {
         tf_out_refusal(event);
@@ -254,7 +392,7 @@ static void handle(pub *p, const tf_node_event *event)
         return;
     }
     if (event->type == TF_EVENT_ACK) {
-        p->answered++;
+        answered(p, event);
         if (p->cli.json) {
             tf_out_ack(event);
         }
@@ -262,15 +400,29 @@ static void handle(pub *p, const tf_node_event *event)
         refused(p, event);
     } else if (event->type == TF_EVENT_ROOM) {
         p->full = false;
-    } else if (event->type == TF_EVENT_CONNECTED && !p->connected) {
+    } else if (event->type == TF_EVENT_CONNECTED) {
+        p->started = p->connected ? p->started : tf_edge_now();
         p->connected = true;
-        p->started = tf_edge_now();
+        p->online = true;
+    } else if (event->type == TF_EVENT_DISCONNECTED) {
+        p->online = false;
     }
+}
+
+/* Messages that were taken and are not answered. */
+static uint64_t pending(const pub *p)
+{
+    tf_spool_stats stats;
+    if (p->spool.dir == NULL) {
+        return p->input.taken - p->answered;
+    }
+    tf_spool_get_stats(p->spool.spool, &stats);
+    return stats.waiting + stats.unsynced;
 }
 
 static bool is_all_answered(const pub *p)
 {
-    return tf_pub_input_is_over(&p->input) && p->answered == p->input.taken;
+    return tf_pub_input_is_over(&p->input) && pending(p) == 0;
 }
 
 static bool flush(pub *p)
@@ -283,25 +435,47 @@ static bool flush(pub *p)
     return false;
 }
 
-static int run(pub *p)
+static int verdict(const pub *p)
+{
+    if (p->unknown > 0) {
+        return TF_EXIT_NEGATIVE;
+    }
+    return p->refused > 0 ? TF_EXIT_REFUSED : TF_EXIT_OK;
+}
+
+static void interrupted(pub *p)
+{
+    bool kept = p->spool.dir != NULL;
+    tf_complain("pub", "interrupted: %llu sends were not acked%s%s", (unsigned long long)pending(p),
+                kept ? "; they are kept in " : "", kept ? p->spool.dir : "");
+    p->code = TF_EXIT_INTERRUPTED;
+}
+
+static void turn(pub *p)
 {
     tf_node_event event;
+    tf_time wait = feed(p);
+    if (p->code < 0 && p->connected && is_all_answered(p)) {
+        p->code = verdict(p);
+    } else if (p->code < 0 && p->cli.interrupted) {
+        interrupted(p);
+    } else if (p->code < 0) {
+        tf_node_run(p->cli.node, wait);
+    }
+    while (p->code < 0 && tf_node_next_event(p->cli.node, &event)) {
+        handle(p, &event);
+    }
+}
+
+static int run(pub *p)
+{
     while (p->code < 0) {
-        tf_time wait = feed(p);
-        if (p->code < 0 && p->connected && is_all_answered(p)) {
-            p->code = p->refused > 0 ? TF_EXIT_REFUSED : TF_EXIT_OK;
-        } else if (p->code < 0 && p->cli.interrupted) {
-            tf_complain("pub", "interrupted: %llu sends were not acked",
-                        (unsigned long long)(p->input.taken - p->answered));
-            p->code = TF_EXIT_INTERRUPTED;
-        } else if (p->code < 0) {
-            tf_node_run(p->cli.node, wait);
-        }
-        while (p->code < 0 && tf_node_next_event(p->cli.node, &event)) {
-            handle(p, &event);
-        }
+        turn(p);
         if (!flush(p)) {
             break;
+        }
+        if (p->spool.dir != NULL && p->code < 0) {
+            tf_pub_spool_note(&p->spool, false);
         }
     }
     if (p->refused > PUB_COMPLAINTS_MAX) {
@@ -319,6 +493,9 @@ static int start(pub *p, const tf_options *o)
     if (code == TF_EXIT_OK) {
         code = tf_cli_start(&p->cli, o->operands[0], o->operands[1]);
     }
+    if (code == TF_EXIT_OK && p->spool.dir != NULL) {
+        code = tf_pub_spool_open(&p->spool, &p->cli);
+    }
     if (code == TF_EXIT_OK && !tf_pub_input_watch(&p->input, p->cli.node)) {
         tf_complain("pub", "out of memory");
         code = TF_EXIT_INTERNAL;
@@ -331,6 +508,7 @@ int tf_cmd_pub(int argc, char **argv)
     tf_options o;
     pub p = {.cli = {.command = "pub"},
              .input = {.source = TF_PUB_LINES, .delimiter = '\n', .fd = -1, .code = -1},
+             .spool = {.retry_at = TF_NEVER, .code = -1},
              .code = -1};
     int index = 0;
     tf_options_init(&o, "pub", options, argc, argv);
@@ -346,6 +524,7 @@ int tf_cmd_pub(int argc, char **argv)
     if (code == TF_EXIT_OK) {
         code = run(&p);
     }
+    tf_pub_spool_close(&p.spool);
     tf_pub_input_close(&p.input);
     tf_cli_end(&p.cli);
     return code;
