@@ -387,9 +387,12 @@ tf_err tf_spool_note(tf_spool *spool, bool durably)
     if (answered <= spool->state.progress.answered && !(durably && spool->state.dirty)) {
         return TF_OK;
     }
+    tf_spool_progress before = spool->state.progress;
     spool->state.progress.answered = answered;
     tf_err err = tf_spool_state_keep(&spool->state, durably);
-    if (err == TF_OK && durably) {
+    if (err != TF_OK) {
+        spool->state.progress = before;
+    } else if (durably) {
         spool->done_bytes = 0;
         tf_commit_log_release(spool->log, spool->state.progress.answered);
         prepare(spool);
