@@ -41,6 +41,8 @@ int tf_cmd_pubkey(int argc, char **argv);
 int tf_cmd_pub(int argc, char **argv);
 int tf_cmd_sub(int argc, char **argv);
 int tf_cmd_ping(int argc, char **argv);
+int tf_cmd_channel(int argc, char **argv);
+int tf_cmd_cat(int argc, char **argv);
 int tf_cmd_version(int argc, char **argv);
 int tf_cmd_help(int argc, char **argv);
 
@@ -83,6 +85,8 @@ const tf_option *tf_relay_options(void);
 const tf_option *tf_pub_options(void);
 const tf_option *tf_sub_options(void);
 const tf_option *tf_ping_options(void);
+const tf_option *tf_channel_options(void);
+const tf_option *tf_cat_options(void);
 const tf_option *tf_keygen_options(void);
 /* The table of a command, NULL when it has none. */
 const tf_option *tf_options_of(const char *command);
@@ -102,6 +106,7 @@ typedef struct tf_cli {
     tf_time connect_timeout;
     tf_time retry_limit;
     uint32_t max_in_flight;
+    bool existing_only; /* the channel is not made if it is missing: channel_not_found */
     bool verbose;
     bool json;
     bool stats;
@@ -129,6 +134,8 @@ bool tf_cli_common_option(tf_cli *cli, const tf_options *o, const tf_option *opt
 /* Parses the URI operand, loads the identity, starts to connect and opens the channel (NULL: none). TF_EXIT_OK, or the
  * code to exit with (the user was told). */
 int tf_cli_start(tf_cli *cli, const char *uri, const char *channel);
+/* What the library did not take: the code to exit with (the user was told); TF_EXIT_OK for TF_OK. */
+int tf_cli_error(const tf_cli *cli, tf_err err);
 /* A connection event that ends a client: the code to exit with (the user was told); -1: it does not end. */
 int tf_cli_event(tf_cli *cli, const tf_node_event *event);
 /* Prints the statistics if they were asked for, frees everything. */
@@ -139,7 +146,12 @@ void tf_cli_end(tf_cli *cli);
 /* Lines on stdout: whole, flushed after each batch. */
 void tf_out_ack(const tf_node_event *event);
 void tf_out_refusal(const tf_node_event *event);
-void tf_out_activity_json(const tf_node_event *event, tf_slice channel);
+/* channel: its name. id, sender and so on as the relay told them. */
+void tf_out_activity_json(const tf_activity *activity, tf_slice channel);
+/* ,"name":"text"; in base64 where that is no UTF-8. */
+void tf_out_field(const char *name, tf_slice text);
+void tf_out_node_field(const char *name, const tf_node_id *id);
+void tf_out_epoch_field(uint64_t epoch); /* 16 hexadecimal digits, with which the ids of messages begin */
 /* Body and newline; control bytes escaped unless raw. */
 void tf_out_body(tf_slice body, bool raw);
 /* False: stdout cannot be written; *broken_pipe says that its reader went away (then nothing is told). */

@@ -148,13 +148,19 @@ int tf_cli_start(tf_cli *cli, const char *uri, const char *channel)
         }
     }
     if (err == TF_OK && channel != NULL) {
-        err = tf_remote_open(cli->peer, tf_slice_str(channel), &cli->channel);
+        err = cli->existing_only ? tf_remote_find(cli->peer, tf_slice_str(channel), &cli->channel)
+                                 : tf_remote_open(cli->peer, tf_slice_str(channel), &cli->channel);
         if (err == TF_ERR_USAGE) {
             return tf_usage(cli->command,
                             "'%s' is not a channel name: 1 to %u of A-Z a-z 0-9 . _ : ~ - and /", channel,
                             TF_CHANNEL_NAME_MAX);
         }
     }
+    return tf_cli_error(cli, err);
+}
+
+int tf_cli_error(const tf_cli *cli, tf_err err)
+{
     if (err != TF_OK) {
         tf_complain(cli->command, "%s", tf_err_text(err));
         return TF_EXIT_INTERNAL;

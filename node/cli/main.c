@@ -11,6 +11,8 @@ const tf_command tf_commands[] = {
     {"pub", tf_cmd_pub, "URI CHANNEL [MESSAGE]", "send messages, and wait until each is acked"},
     {"sub", tf_cmd_sub, "URI CHANNEL", "print the messages of a channel"},
     {"ping", tf_cmd_ping, "URI", "ask a relay by both routes: which answers, and which first"},
+    {"cat", tf_cmd_cat, "URI CHANNEL", "print what is stored of a channel, and end"},
+    {"channel", tf_cmd_channel, "ls|info|create|close|trim|gaps URI [CHANNEL]", "see and change the channels of a relay"},
     {"keygen", tf_cmd_keygen, "[-o FILE]", "make an identity"},
     {"pubkey", tf_cmd_pubkey, "[FILE]", "print the node id of an identity"},
     {"version", tf_cmd_version, "", "print the version"},
@@ -19,8 +21,8 @@ const tf_command tf_commands[] = {
 };
 
 /* Names that later versions use; not to be taken by anything else. */
-static const char *const reserved[] = {"status", "top",   "doctor", "bench",  "channel", "ref",
-                                       "call",   "serve",  "cat",   "check",  "reload", "drain",   "backup",
+static const char *const reserved[] = {"status", "top",   "doctor", "bench",  "ref",
+                                       "call",   "serve",  "check",  "reload", "drain",   "backup",
                                        "restore", "store", "peer",  "acl",    "events", "trace",   "completion"};
 
 int tf_cmd_version(int argc, char **argv)
@@ -56,7 +58,7 @@ int main(int argc, char **argv)
     (void)signal(SIGPIPE, SIG_IGN);
     event_set_log_callback(ignore_warning);
     if (argc < 2) {
-        return tf_usage("", "a command is needed: relay, pub, sub, ping, keygen, pubkey, version or help");
+        return tf_usage("", "a command is needed: relay, pub, sub, cat, channel, ping, keygen, pubkey, version or help");
     }
     const char *name = argv[1];
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {

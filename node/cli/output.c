@@ -43,7 +43,7 @@ static void put_base64(tf_slice bytes)
 }
 
 /* Ids and codes are printable ASCII, but they come from outside. */
-static void put_field(const char *name, tf_slice text)
+void tf_out_field(const char *name, tf_slice text)
 {
     (void)printf(",\"%s\":", name);
     if (tf_utf8_is_valid(text)) {
@@ -53,11 +53,35 @@ static void put_field(const char *name, tf_slice text)
     }
 }
 
+void tf_out_node_field(const char *name, const tf_node_id *id)
+{
+    char text[TF_NODE_ID_TEXT_LEN + 1];
+    tf_node_id_format(id, text);
+    tf_out_field(name, tf_slice_str(text));
+}
+
+void tf_out_epoch_field(uint64_t epoch)
+{
+    (void)printf(",\"epoch\":\"%016" PRIx64 "\"", epoch);
+}
+
+/* "name": bytes as a string where they are valid UTF-8, else "name_base64". */
+static void put_bytes(const char *name, tf_slice bytes)
+{
+    bool text = tf_utf8_is_valid(bytes);
+    (void)printf(",\"%s%s\":", name, text ? "" : "_base64");
+    if (text) {
+        put_json_string(bytes);
+    } else {
+        put_base64(bytes);
+    }
+}
+
 void tf_out_ack(const tf_node_event *event)
 {
     (void)fputs("{\"v\":1", stdout);
-    put_field("client_id", event->client_id);
-    put_field("id", event->id);
+    tf_out_field("client_id", event->client_id);
+    tf_out_field("id", event->id);
     (void)printf(",\"seq\":%" PRIu64 ",\"timestamp\":%" PRId64 ",\"duplicate\":%s,\"via\":\"%s\"}\n", event->seq,
                  event->timestamp_ms, event->duplicate ? "true" : "false", tf_route_name(event->via));
 }
@@ -65,9 +89,9 @@ void tf_out_ack(const tf_node_event *event)
 void tf_out_refusal(const tf_node_event *event)
 {
     (void)fputs("{\"v\":1", stdout);
-    put_field("client_id", event->client_id);
-    put_field("code", event->code);
-    put_field("message", event->text);
+    tf_out_field("client_id", event->client_id);
+    tf_out_field("code", event->code);
+    tf_out_field("message", event->text);
     (void)printf(",\"retryable\":%s", event->retryable ? "true" : "false");
     if (event->retry_after_ms != 0) {
         (void)printf(",\"retry_after_ms\":%" PRIu64, event->retry_after_ms);
@@ -75,24 +99,22 @@ void tf_out_refusal(const tf_node_event *event)
     (void)fputs("}\n", stdout);
 }
 
-void tf_out_activity_json(const tf_node_event *event, tf_slice channel)
+void tf_out_activity_json(const tf_activity *activity, tf_slice channel)
 {
-    char sender[TF_NODE_ID_TEXT_LEN + 1];
-    tf_node_id_format(&event->sender, sender);
     (void)fputs("{\"v\":1", stdout);
-    put_field("channel", channel);
-    (void)printf(",\"seq\":%" PRIu64, event->seq);
-    put_field("id", event->id);
-    put_field("sender", tf_slice_str(sender));
-    put_field("client_id", event->client_id);
-    (void)printf(",\"timestamp\":%" PRId64, event->timestamp_ms);
-    if (tf_utf8_is_valid(event->body)) {
-        (void)fputs(",\"body\":", stdout);
-        put_json_string(event->body);
-    } else {
-        (void)fputs(",\"body_base64\":", stdout);
-        put_base64(event->body);
+    tf_out_field("channel", channel);
+    (void)printf(",\"seq\":%" PRIu64, activity->seq);
+    tf_out_field("id", activity->id);
+    tf_out_node_field("sender", &activity->sender);
+    tf_out_field("client_id", activity->client_id);
+    (void)printf(",\"timestamp\":%" PRIu64, activity->timestamp_ms);
+    if (activity->expires_ms != 0) {
+        (void)printf(",\"expires\":%" PRIu64, activity->expires_ms);
     }
+    if (activity->meta.len > 0) {
+        put_bytes("meta", activity->meta);
+    }
+    put_bytes("body", activity->body);
     (void)fputs("}\n", stdout);
 }
 

@@ -16,7 +16,7 @@ from lib import BAD_CONFIG, INTERRUPTED, NEGATIVE, OK, REFUSED, TIMEOUT, UNREACH
 ID = "a" * 52
 URI = f"twofold://{ID}@127.0.0.1:1"
 ROWS_AT_ONCE = 4
-RESERVED = ("status top doctor bench channel ref call serve cat check reload drain backup restore store peer acl "
+RESERVED = ("status top doctor bench ref call serve check reload drain backup restore store peer acl "
             "events trace completion").split()
 
 
@@ -55,7 +55,7 @@ def test_commands_that_are_none(world):
 
 def test_help_and_version(world):
     overview = world.twofold("help").succeeds().decode()
-    for command in ("relay", "pub", "sub", "ping", "keygen", "pubkey", "version", "help"):
+    for command in ("relay", "pub", "sub", "cat", "channel", "ping", "keygen", "pubkey", "version", "help"):
         assert re.search(rf"^  {command} ", overview, re.M), f"{command} is not in help"
         text = world.twofold("help", command).succeeds().decode()
         assert text.startswith(f"twofold {command}"), text
@@ -132,6 +132,13 @@ def test_wrong_usage_of_pub(world):
         ([*pub, "-f", "/nonexistent"], USAGE, "/nonexistent cannot be read"),
         ([*pub, "-f", "/"], USAGE, "/ cannot be read", "directory"),
         ([*pub, "-i", "/dev/null/key", "m"], USAGE, "/dev/null"),
+        ([*pub, "--expires", "soon", "m"], USAGE, "--expires", "'soon'", "10s"),
+        ([*pub, "--meta", "", "m"], USAGE, "--meta", "1024"),
+        ([*pub, "--meta", "x" * 1025, "m"], USAGE, "--meta", "1025"),
+        ([*pub, "--spool-size", "8MiB", "m"], USAGE, "--spool-size goes with --spool"),
+        ([*pub, "--spool", "s", "--spool-size", "1MiB", "m"], USAGE, "--spool-size", "'1MiB'", "4194304"),
+        ([*pub, "--spool", "s", "--spool-size", "5GiB", "m"], USAGE, "--spool-size"),
+        ([*pub, "--spool", "/dev/null/s", "m"], USAGE, "/dev/null"),
     ])
 
 
@@ -160,6 +167,36 @@ def test_wrong_usage_of_sub(world):
         ([*sub, "--routes", ""], USAGE, "--routes"),
         ([*sub, "--connect-timeout", "0s"], USAGE, "--connect-timeout"),
         ([*sub, "-i", "/dev/null/key"], USAGE, "/dev/null"),
+        ([*sub, "--durable", "a b"], USAGE, "--durable: 'a b' is not a name", "A-Z a-z 0-9"),
+        ([*sub, "--durable", "x" * 65], USAGE, "--durable", "64"),
+        ([*sub, "--durable", ""], USAGE, "--durable"),
+        ([*sub, "--forget"], USAGE, "--forget goes with --durable"),
+    ])
+
+
+def test_wrong_usage_of_channel_and_cat(world):
+    channel = ["channel"]
+    cat = ["cat", URI, "c"]
+    check_rows(world, [
+        ([*channel], USAGE, "ls, info, create, close, trim, gaps", "twofold help channel"),
+        ([*channel, "list", URI], USAGE, "'list'", "ls, info"),
+        ([*channel, "ls"], USAGE, "ls needs a URI", "twofold://NODEID@HOST:PORT"),
+        ([*channel, "ls", URI, "c"], USAGE, "ls needs a URI and nothing else"),
+        ([*channel, "info", URI], USAGE, "info needs a URI and a channel"),
+        ([*channel, "info", URI, "sp ace"], USAGE, "'sp ace' is not a channel name"),
+        ([*channel, "trim", URI, "c"], USAGE, "--before"),
+        ([*channel, "gaps", URI, "c", "--before", "1"], USAGE, "--before"),
+        ([*channel, "trim", URI, "c", "--before", "0"], USAGE, "--before", "'0'"),
+        ([*channel, "info", "nonsense", "c"], USAGE, "twofold://NODEID@HOST:PORT"),
+        (["cat"], USAGE, "needs a URI and a channel", "twofold help cat"),
+        (["cat", URI], USAGE, "needs a URI and a channel"),
+        ([*cat, "extra"], USAGE, "needs a URI and a channel"),
+        ([*cat, "--from", "last"], USAGE, "'last'", "first"),
+        ([*cat, "--from", "0"], USAGE, "'0'"),
+        ([*cat, "--to", "first"], USAGE, "'first'", "last"),
+        ([*cat, "--from", "3", "--to", "2"], USAGE, "--from 3 is behind --to 2"),
+        ([*cat, "-n", "0"], USAGE, "-n", "'0'"),
+        ([*cat, "--verbos"], USAGE, "did you mean --verbose?"),
     ])
 
 
