@@ -11,7 +11,7 @@
 static int exit_of(tf_err err)
 {
     if (err == TF_ERR_USAGE || err == TF_ERR_DAMAGED) {
-        return tf_exit_of(err);
+        return (int)tf_exit_of(err);
     }
     return err == TF_ERR_NOMEM ? TF_EXIT_INTERNAL : TF_EXIT_NEGATIVE; /* something that the system did not give */
 }

@@ -290,6 +290,25 @@ def longest_gap(output, first, last):
     return gap
 
 
+def check_rows(world, rows):
+    """Runs (arguments, exit status, words that stderr must have) and tells all that is wrong, not only the first."""
+    wrong = []
+    programs = []
+    for number, (arguments, status, *words) in enumerate(rows):
+        programs += [world.twofold(*row[0]) for row in rows[len(programs):number + 4]]
+        program = programs[number]
+        got = program.wait()
+        err = program.err.text()
+        missing = [word for word in words if word not in err]
+        if got != status or missing or (status == OK) != (err == ""):
+            wrong.append(f"{' '.join(arguments)!r}: status {got} (not {status}), without {missing}: {err!r}")
+        elif program.out.data and status != OK:
+            wrong.append(f"{' '.join(arguments)!r}: stdout of something that failed: {program.out.tail()!r}")
+        if "Sanitizer" in err or "runtime error" in err:
+            wrong.append(f"{' '.join(arguments)!r}: {err}")
+    assert not wrong, "\n".join(wrong)
+
+
 def hang(_number, _frame):
     raise AssertionError(f"it did not end within {HANG} s")
 

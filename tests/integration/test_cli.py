@@ -11,32 +11,12 @@ import stat
 import subprocess
 
 import lib
-from lib import BAD_CONFIG, INTERRUPTED, NEGATIVE, OK, REFUSED, TIMEOUT, UNREACHABLE, USAGE
+from lib import BAD_CONFIG, INTERRUPTED, NEGATIVE, OK, REFUSED, TIMEOUT, UNREACHABLE, USAGE, check_rows
 
 ID = "a" * 52
 URI = f"twofold://{ID}@127.0.0.1:1"
-ROWS_AT_ONCE = 4
 RESERVED = ("status top doctor bench ref call serve check reload drain backup restore store peer acl "
             "events trace completion").split()
-
-
-def check_rows(world, rows):
-    """Runs (arguments, exit status, words that stderr must have) and tells all that is wrong, not only the first."""
-    wrong = []
-    programs = []
-    for number, (arguments, status, *words) in enumerate(rows):
-        programs += [world.twofold(*row[0]) for row in rows[len(programs):number + ROWS_AT_ONCE]]
-        program = programs[number]
-        got = program.wait()
-        err = program.err.text()
-        missing = [word for word in words if word not in err]
-        if got != status or missing or (status == OK) != (err == ""):
-            wrong.append(f"{' '.join(arguments)!r}: status {got} (not {status}), without {missing}: {err!r}")
-        elif program.out.data and status != OK:
-            wrong.append(f"{' '.join(arguments)!r}: stdout of something that failed: {program.out.tail()!r}")
-        if "Sanitizer" in err or "runtime error" in err:
-            wrong.append(f"{' '.join(arguments)!r}: {err}")
-    assert not wrong, "\n".join(wrong)
 
 
 def test_commands_that_are_none(world):
@@ -171,32 +151,6 @@ def test_wrong_usage_of_sub(world):
         ([*sub, "--durable", "x" * 65], USAGE, "--durable", "64"),
         ([*sub, "--durable", ""], USAGE, "--durable"),
         ([*sub, "--forget"], USAGE, "--forget goes with --durable"),
-    ])
-
-
-def test_wrong_usage_of_channel_and_cat(world):
-    channel = ["channel"]
-    cat = ["cat", URI, "c"]
-    check_rows(world, [
-        ([*channel], USAGE, "ls, info, create, close, trim, gaps", "twofold help channel"),
-        ([*channel, "list", URI], USAGE, "'list'", "ls, info"),
-        ([*channel, "ls"], USAGE, "ls needs a URI", "twofold://NODEID@HOST:PORT"),
-        ([*channel, "ls", URI, "c"], USAGE, "ls needs a URI and nothing else"),
-        ([*channel, "info", URI], USAGE, "info needs a URI and a channel"),
-        ([*channel, "info", URI, "sp ace"], USAGE, "'sp ace' is not a channel name"),
-        ([*channel, "trim", URI, "c"], USAGE, "--before"),
-        ([*channel, "gaps", URI, "c", "--before", "1"], USAGE, "--before"),
-        ([*channel, "trim", URI, "c", "--before", "0"], USAGE, "--before", "'0'"),
-        ([*channel, "info", "nonsense", "c"], USAGE, "twofold://NODEID@HOST:PORT"),
-        (["cat"], USAGE, "needs a URI and a channel", "twofold help cat"),
-        (["cat", URI], USAGE, "needs a URI and a channel"),
-        ([*cat, "extra"], USAGE, "needs a URI and a channel"),
-        ([*cat, "--from", "last"], USAGE, "'last'", "first"),
-        ([*cat, "--from", "0"], USAGE, "'0'"),
-        ([*cat, "--to", "first"], USAGE, "'first'", "last"),
-        ([*cat, "--from", "3", "--to", "2"], USAGE, "--from 3 is behind --to 2"),
-        ([*cat, "-n", "0"], USAGE, "-n", "'0'"),
-        ([*cat, "--verbos"], USAGE, "did you mean --verbose?"),
     ])
 
 
