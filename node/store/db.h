@@ -27,7 +27,8 @@ typedef struct tf_db_config {
     const char *path;
     const char *vfs; /* SQLite's name of one; NULL: the default */
     bool read_only;  /* the file must exist, with the present version */
-    uint64_t checkpoint_bytes; /* of the write-ahead log, after which an apply moves it into the database; 0: TF_DB_CHECKPOINT_BYTES */
+    uint64_t checkpoint_bytes; /* of the write-ahead log, after which an apply moves it into the database; it can grow beyond, by
+                                  a batch and while readers are in the way. 0: TF_DB_CHECKPOINT_BYTES */
     const tf_mem *mem; /* called only by the thread that uses the tf_db */
 } tf_db_config;
 

@@ -75,7 +75,7 @@
     X(GARBAGE_PUT, "INSERT INTO key_garbage(first_part, parts) VALUES (?1, ?2)")                                       \
     X(GARBAGE_CUT, "UPDATE key_garbage SET first_part = ?2, parts = ?3 WHERE id = ?1")                                 \
     X(GARBAGE_DROP, "DELETE FROM key_garbage WHERE id = ?1")                                                           \
-    X(RUN_COUNT, "SELECT count(*), sum(keys) FROM key_runs WHERE merged_into = 0")                                     \
+    X(RUN_COUNT, "SELECT count(*), sum(keys) FROM key_runs WHERE parts_done = (1 << bits)")                            \
     X(VACUUM, "PRAGMA incremental_vacuum(" TF_DB_TEXT(TF_DB_VACUUM_PAGES) ")")                                         \
     X(FREE_PAGES, "SELECT freelist_count FROM pragma_freelist_count")                                                  \
     X(PAGE_COUNT, "SELECT page_count FROM pragma_page_count")                                                          \

@@ -128,6 +128,15 @@ static tf_err migrate(tf_db *db, const char *path, char why[TF_WHY_MAX])
     return tf_db_finish(db, err);
 }
 
+/* What a process that is gone left in the write-ahead log moves into the database. It may have ended over a failed sync,
+ * after which the system reads back what the disk does not have; commits behind such bytes would be lost with them. A
+ * reader in the way has looked at the same state before us: then that was done. */
+static tf_err empty_wal(tf_db *db)
+{
+    tf_err err = tf_db_checkpoint(db, true);
+    return err == TF_ERR_AGAIN ? TF_OK : err;
+}
+
 tf_err tf_db_schema_prepare(tf_db *db, const char *path, char why[TF_WHY_MAX])
 {
     int64_t version = 0;
@@ -140,6 +149,9 @@ tf_err tf_db_schema_prepare(tf_db *db, const char *path, char why[TF_WHY_MAX])
     }
     if (err == TF_OK && version < TF_DB_VERSION) {
         err = migrate(db, path, why);
+    }
+    if (err == TF_OK && !db->read_only) {
+        err = empty_wal(db);
     }
     return err == TF_OK ? tf_db_state_load(db) : err;
 }
