@@ -48,6 +48,17 @@ static tf_slice gap_text(tf_slice reason)
     return reason;
 }
 
+static tf_slice ended_text(tf_slice reason)
+{
+    if (tf_slice_eq(reason, tf_slice_str("taken_over"))) {
+        return tf_slice_str("another subscriber of ours took it over");
+    }
+    if (tf_slice_eq(reason, tf_slice_str("forbidden"))) {
+        return tf_slice_str("we may no longer read the channel");
+    }
+    return tf_slice_str("the subscription is over");
+}
+
 static tf_asked asked_of(tf_ask_kind kind)
 {
     static const tf_asked asked[] = {[TF_ASK_CHANNELS] = TF_ASKED_CHANNELS, [TF_ASK_INFO] = TF_ASKED_INFO,
@@ -109,10 +120,7 @@ static bool translate(tf_peer *peer, const tf_client_event *in, tf_node_event *o
         return true;
     case TF_CLIENT_ENDED:
         out->type = TF_EVENT_ENDED;
-        out->text = tf_slice_str("the subscription is over");
-        if (tf_slice_eq(in->code, tf_slice_str("taken_over"))) {
-            out->text = tf_slice_str("another subscriber of ours took it over");
-        }
+        out->text = ended_text(in->code);
         return true;
     case TF_CLIENT_CONFIRMED:
         out->type = TF_EVENT_CONFIRMED;
