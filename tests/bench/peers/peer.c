@@ -68,7 +68,7 @@ static void one_option(tf_peer_options *options, int option, const char *text)
         options->slice_ns = (uint64_t)(number(text, 0.001, 1e6) * SECOND_NS);
         return;
     case 't':
-        options->limit_ns = (uint64_t)number(text, 1, 3600) * SECOND_NS;
+        options->limit_ns = (uint64_t)number(text, 1, 1e6) * SECOND_NS;
         return;
     case 'f':
         options->ready_file = text;
