@@ -52,7 +52,7 @@ typedef struct tf_config_limits {
     uint32_t peers;
     uint32_t channels;
     uint32_t rate;       /* sends a second of one origin; 0: no limit */
-    uint64_t rate_bytes; /* their bytes; 0: no limit */
+    uint32_t rate_bytes; /* their bytes; 0: no limit */
     uint64_t store_bytes; /* of the store in memory */
     uint32_t key_phase_packets;
 } tf_config_limits;

@@ -5,6 +5,7 @@
 
 #include "handshake/node_id.h"
 #include "node/config_internal.h"
+#include "node/store/log_reader.h"
 
 #define DEDUP_EXTRA (3600 * TF_SECOND) /* S2: so much longer than a session is kept */
 #define SEGMENT_UNIT 4096u
@@ -111,6 +112,12 @@ static void check_store(config_parser *p)
                            say(CONFIG_STORE, "log_size", &p->lines, store->log_size).text, TF_LOG_SEGMENTS_MIN,
                            segment.text, tf_config_number(text[0], CONFIG_TYPE_SIZE64, least),
                            tf_config_number(text[1], CONFIG_TYPE_SIZE64, fitting));
+    } else if (store->log_size / store->segment_size > TF_LOG_FILES_MAX) {
+        tf_config_complain(p, line_of(CONFIG_STORE, "log_size", &p->lines),
+                           "%s is more than %u segments of %s: log_size is %s at most, or segment_size larger",
+                           say(CONFIG_STORE, "log_size", &p->lines, store->log_size).text, TF_LOG_FILES_MAX,
+                           segment.text,
+                           tf_config_number(text[0], CONFIG_TYPE_SIZE64, TF_LOG_FILES_MAX * store->segment_size));
     }
 }
 

@@ -55,7 +55,7 @@ static const config_key keys[] = {
     {"peers", CONFIG_LIMITS, CONFIG_TYPE_COUNT, IN_LIMITS(peers), 1, TF_PEERS_MAX},
     {"channels", CONFIG_LIMITS, CONFIG_TYPE_COUNT, IN_LIMITS(channels), 1, TF_CHANNELS_MAX},
     {"rate", CONFIG_LIMITS, CONFIG_TYPE_COUNT, IN_LIMITS(rate), 0, 1000 * 1000 * 1000},
-    {"rate_bytes", CONFIG_LIMITS, CONFIG_TYPE_SIZE64, IN_LIMITS(rate_bytes), 0, TIB},
+    {"rate_bytes", CONFIG_LIMITS, CONFIG_TYPE_SIZE, IN_LIMITS(rate_bytes), 0, 2 * KIB * KIB * KIB},
     {"store_bytes", CONFIG_LIMITS, CONFIG_TYPE_SIZE64, IN_LIMITS(store_bytes), 1024 * KIB, TIB},
     {"key_phase_packets", CONFIG_LIMITS, CONFIG_TYPE_COUNT, IN_LIMITS(key_phase_packets), TF_KEY_PHASE_PACKETS_MIN,
      TF_KEY_PHASE_PACKETS},

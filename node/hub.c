@@ -3,7 +3,6 @@
 #include "node/client_internal.h"
 #include "node/hub_internal.h"
 #include "node/name.h"
-#include "node/pattern.h"
 
 #define VISITS_PER_RUN 256u
 #define MESSAGES_PER_VISIT 64u
@@ -39,14 +38,6 @@ static void fill_defaults(tf_hub_config *config)
 
 static bool is_config_valid(const tf_hub_config *config)
 {
-    if (config->retention_count > TF_RETENTIONS_MAX) {
-        return false;
-    }
-    for (size_t i = 0; i < config->retention_count; i++) {
-        if (!tf_pattern_is_valid(config->retention[i].pattern)) {
-            return false;
-        }
-    }
     return config->max_in_flight <= TF_MAX_IN_FLIGHT_MAX && config->max_message >= TF_MESSAGE_MIN_LIMIT &&
            config->max_message <= TF_MESSAGE_MAX && config->ids != NULL;
 }
@@ -130,7 +121,7 @@ tf_err tf_hub_new(tf_hub **out, const tf_hub_config *config)
     init_rates(hub);
     tf_err err = make_buffers(hub);
     if (err == TF_OK) {
-        err = tf_hub_retention_init(hub, config);
+        err = tf_hub_retention_set(hub, config->retention, config->retention_count);
     }
     if (err != TF_OK) {
         tf_hub_free(hub);
@@ -192,6 +183,26 @@ tf_err tf_hub_attach(tf_hub *hub, tf_time now, tf_conn *conn)
     hub->conn_count++;
     tf_hub_wake(conn);
     return TF_OK;
+}
+
+void tf_hub_set_rates(tf_hub *hub, tf_time now, uint32_t rate, uint32_t rate_bytes)
+{
+    set_now(hub, now);
+    if (hub->config.rate == rate && hub->config.rate_bytes == rate_bytes) {
+        return;
+    }
+    hub->config.rate = rate;
+    hub->config.rate_bytes = rate_bytes;
+    init_rates(hub);
+    for (tf_list_node *node = hub->conns.head.next; node != &hub->conns.head; node = node->next) {
+        tf_hub_rates_changed(TF_CONTAINER(node, tf_conn, in_conns));
+    }
+}
+
+tf_err tf_hub_set_retention(tf_hub *hub, tf_time now, const tf_retention *list, size_t count)
+{
+    set_now(hub, now);
+    return tf_hub_retention_set(hub, list, count);
 }
 
 /* What the conn had here is undone; what it sent and is being committed stays. */

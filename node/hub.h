@@ -71,6 +71,11 @@ void tf_hub_free(tf_hub *hub);
  * what may no longer be read end (`forbidden`), reads of it are refused. TF_ERR_NOMEM: nothing changed. */
 TF_MUST_CHECK tf_err tf_hub_set_rights(tf_hub *hub, tf_time now, const tf_hub_rule *rules, size_t count);
 
+/* What is kept, and how much origins may send, from now on, in place of what the config said. Buckets begin full.
+ * TF_ERR_NOMEM, TF_ERR_USAGE (a pattern that is none, or too many): nothing changed. */
+TF_MUST_CHECK tf_err tf_hub_set_retention(tf_hub *hub, tf_time now, const tf_retention *list, size_t count);
+void tf_hub_set_rates(tf_hub *hub, tf_time now, uint32_t rate, uint32_t rate_bytes);
+
 /* For tf_conn_config.session: root and ids. */
 tf_local tf_hub_root(const tf_hub *hub);
 tf_local_ids *tf_hub_ids(const tf_hub *hub);

@@ -341,6 +341,8 @@ tf_time tf_hub_rate_wait(const tf_conn *conn, const tf_origin *origin, uint64_t 
 void tf_hub_rate_take(tf_conn *conn, tf_origin *origin, uint64_t bytes);
 /* All buckets are full. */
 void tf_hub_rates_init(tf_conn *conn);
+/* Buckets are full under the new limits. */
+void tf_hub_rates_changed(tf_conn *conn);
 
 /* -- hub_pending.c -- */
 /* Takes a new op with room for `bytes` of text; first is filled for the conn (NULL: nobody asked). NULL: no memory. */
@@ -405,7 +407,8 @@ bool tf_hub_has_room(const tf_conn *conn);
 void tf_hub_activity(const tf_channel *channel, const tf_stored *stored, uint8_t id[TF_ACTIVITY_ID_MAX], tf_activity *out);
 
 /* -- hub_retention.c -- */
-TF_MUST_CHECK tf_err tf_hub_retention_init(tf_hub *hub, const tf_hub_config *config);
+/* Copies the policies, which are in place of what there was. TF_ERR_NOMEM, TF_ERR_USAGE: nothing changed. */
+TF_MUST_CHECK tf_err tf_hub_retention_set(tf_hub *hub, const tf_retention *list, size_t count);
 void tf_hub_retention_clear(tf_hub *hub);
 /* What applies to a channel of that name; NULL: nothing. */
 const tf_retention *tf_hub_retention_of(const tf_hub *hub, tf_slice name);

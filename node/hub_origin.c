@@ -28,11 +28,24 @@ static void fill_rates(const tf_conn *conn, tf_rate *rates, const tf_rate_limit 
     }
 }
 
+void tf_hub_rates_changed(tf_conn *conn)
+{
+    size_t position = 0;
+    uint64_t hash = 0;
+    uint64_t value = 0;
+    fill_rates(conn, conn->self.rates, conn->hub->rates);
+    fill_rates(conn, conn->rates, conn->hub->relay_rates);
+    while (tf_map_next(&conn->origins, &position, &hash, &value)) {
+        for (tf_origin *origin = (tf_origin *)(uintptr_t)value; origin != NULL; origin = origin->same_hash) {
+            fill_rates(conn, origin->rates, conn->hub->rates);
+        }
+    }
+}
+
 void tf_hub_rates_init(tf_conn *conn)
 {
     tf_list_init(&conn->idle_origins);
-    fill_rates(conn, conn->self.rates, conn->hub->rates);
-    fill_rates(conn, conn->rates, conn->hub->relay_rates);
+    tf_hub_rates_changed(conn);
 }
 
 static tf_origin *make_origin(tf_conn *conn, const tf_who *who, uint64_t hash)

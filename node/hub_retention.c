@@ -12,28 +12,6 @@
 #define SLACK_COUNT 64u
 #define SLACK_BYTES 65536u
 
-tf_err tf_hub_retention_init(tf_hub *hub, const tf_hub_config *config)
-{
-    tf_hub_retention *retention = &hub->retention;
-    *retention = (tf_hub_retention){.next = TF_NEVER};
-    if (config->retention_count == 0) {
-        return TF_OK;
-    }
-    retention->policies = tf_alloc(config->mem, config->retention_count * sizeof(*retention->policies));
-    if (retention->policies == NULL) {
-        return TF_ERR_NOMEM;
-    }
-    retention->count = config->retention_count;
-    retention->next = 0;
-    for (size_t i = 0; i < retention->count; i++) {
-        tf_policy *policy = &retention->policies[i];
-        policy->keeps = config->retention[i];
-        memcpy(policy->pattern, policy->keeps.pattern.data, policy->keeps.pattern.len);
-        policy->keeps.pattern.data = policy->pattern;
-    }
-    return TF_OK;
-}
-
 void tf_hub_retention_clear(tf_hub *hub)
 {
     tf_hub_retention *retention = &hub->retention;
@@ -48,6 +26,51 @@ const tf_retention *tf_hub_retention_of(const tf_hub *hub, tf_slice name)
         }
     }
     return NULL;
+}
+
+/* What applies to the channels in memory from now on. */
+static void update_channels(tf_hub *hub)
+{
+    size_t position = 0;
+    uint64_t hash = 0;
+    uint64_t value = 0;
+    while (tf_map_next(&hub->channels.by_name, &position, &hash, &value)) {
+        for (tf_channel *channel = (tf_channel *)(uintptr_t)value; channel != NULL; channel = channel->same_hash) {
+            channel->keeps = tf_hub_retention_of(hub, tf_channel_name(channel));
+        }
+    }
+}
+
+static bool is_valid(const tf_retention *list, size_t count)
+{
+    bool valid = count <= TF_RETENTIONS_MAX;
+    for (size_t i = 0; valid && i < count; i++) {
+        valid = tf_pattern_is_valid(list[i].pattern);
+    }
+    return valid;
+}
+
+tf_err tf_hub_retention_set(tf_hub *hub, const tf_retention *list, size_t count)
+{
+    tf_policy *policies = NULL;
+    if (!is_valid(list, count)) {
+        return TF_ERR_USAGE;
+    }
+    if (count > 0) {
+        policies = tf_alloc(hub->config.mem, count * sizeof(*policies));
+        if (policies == NULL) {
+            return TF_ERR_NOMEM;
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        policies[i].keeps = list[i];
+        memcpy(policies[i].pattern, list[i].pattern.data, list[i].pattern.len);
+        policies[i].keeps.pattern.data = policies[i].pattern;
+    }
+    tf_hub_retention_clear(hub);
+    hub->retention = (tf_hub_retention){.policies = policies, .count = count, .next = count == 0 ? TF_NEVER : 0};
+    update_channels(hub);
+    return TF_OK;
 }
 
 /* The walk comes then, or earlier. */

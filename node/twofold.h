@@ -20,6 +20,7 @@
 
 #include "handshake/identity.h"
 #include "node/calls.h"
+#include "node/hub_rights.h"
 #include "node/log.h"
 #include "node/uri.h"
 #include "node/why.h"
@@ -81,6 +82,27 @@ void tf_node_free(tf_node *node);
 
 /* Whom it lets in from now on; sessions of keys that are no longer let in end. NOMEM: nothing changed. */
 TF_MUST_CHECK tf_err tf_node_set_grants(tf_node *node, const tf_node_grant *grants, size_t count, bool accept_any);
+
+/* What applies to the channels whose name matches a pattern. */
+typedef struct tf_node_policy {
+    tf_hub_rule rule; /* the pattern, and who may read and write */
+    uint64_t max_age_ms; /* what is kept (S12); 0: no bound of that kind */
+    uint64_t max_bytes;
+    uint64_t max_count;
+    uint64_t dedup_age_ms; /* of keys (S2); 0: as long as the channel */
+} tf_node_policy;
+
+typedef struct tf_node_policies {
+    const tf_node_policy *list; /* the first whose pattern matches counts */
+    size_t count;
+    bool restricted; /* what no policy allows is forbidden; else everybody who is let in may do everything */
+    uint32_t rate;   /* sends a second of one origin; 0: no limit */
+    uint32_t rate_bytes;
+} tf_node_policies;
+
+/* What applies from now on; without a call everything is kept and allowed. Subscriptions to what their subscriber may no
+ * longer read end, and it is told. Everything is copied. NOMEM: a part may apply; USAGE: a pattern that is none. */
+TF_MUST_CHECK tf_err tf_node_set_policies(tf_node *node, const tf_node_policies *policies);
 
 /* Listens on HOST:PORT (TCP and UDP under one number; port 0: a free one). Several may be given. On failure why (cap
  * bytes) says what was wrong: USAGE for a bad address, IO for one that cannot be had. */

@@ -5,7 +5,7 @@
 
 #include <event2/event.h>
 
-#include "node/cli/cli.h"
+#include "node/cli/relay.h"
 #include "node/edge_mem.h"
 #include "proto/limits.h"
 
@@ -176,7 +176,7 @@ static int load_identity(relay *r)
     }
     (void)snprintf(path, sizeof(path), "%s/key", data);
     (void)snprintf(r->store, sizeof(r->store), "%s/store", data);
-    if (err == TF_OK) {
+    if (err == TF_OK && r->config->store.kind == TF_CONFIG_STORE_DISK) {
         err = tf_directory_make(r->store, why);
     }
     if (err == TF_OK) {
@@ -233,6 +233,11 @@ static bool limits_differ(const tf_config_limits *a, const tf_config_limits *b)
            a->store_bytes != b->store_bytes || a->key_phase_packets != b->key_phase_packets;
 }
 
+static bool stores_differ(const tf_config_store *a, const tf_config_store *b)
+{
+    return a->kind != b->kind || a->segment_size != b->segment_size || a->log_size != b->log_size;
+}
+
 static bool listens_differ(const tf_config *a, const tf_config *b)
 {
     bool differ = a->listen_count != b->listen_count;
@@ -252,7 +257,7 @@ static void do_reload(relay *r)
         return;
     }
     tf_node_grant *grants = grants_of(config);
-    if (grants == NULL ||
+    if (grants == NULL || tf_relay_set_policies(r->node, config) != TF_OK ||
         tf_node_set_grants(r->node, grants, config->peer_count, config->accept == TF_ACCEPT_ANY) != TF_OK) {
         tf_log_event(r->log, TF_LOG_ERROR, "reload_failed", NULL);
         tf_config_free(config);
@@ -262,9 +267,10 @@ static void do_reload(relay *r)
     free(grants);
     tf_log_set(r->log, config->log_level, config->log_format);
     bool restart = limits_differ(&config->limits, &r->config->limits) ||
-                   listens_differ(config, r->config) || strcmp(config->data, r->config->data) != 0 ||
+                   stores_differ(&config->store, &r->config->store) || listens_differ(config, r->config) || strcmp(config->data, r->config->data) != 0 ||
                    strcmp(config->key, r->config->key) != 0;
     TF_LOG(r->log, TF_LOG_INFO, "reloaded", NULL, tf_log_uint("peers", config->peer_count),
+           tf_log_uint("channel_sections", config->channel_count),
            tf_log_bool("needs_restart", restart));
     tf_config_free(r->config);
     r->config = config;
@@ -308,7 +314,7 @@ static tf_err make_node(relay *r, char why[TF_WHY_MAX])
         err = tf_node_new(&r->node, &config, why);
     }
     free(grants);
-    return err;
+    return err == TF_OK ? tf_relay_set_policies(r->node, r->config) : err;
 }
 
 static int open_listeners(relay *r)

@@ -31,7 +31,7 @@ HANG = 180  # seconds a test may take; ends what hangs
 LONG = bool(os.environ.get("TF_LONG"))      # the full lengths of outages
 TIMING = bool(os.environ.get("TF_TIMING"))  # figures of time are asserted, not only printed
 
-OK, NEGATIVE, USAGE, UNREACHABLE, REFUSED, TIMEOUT, DEGRADED, BAD_CONFIG, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 8, 130
+OK, NEGATIVE, USAGE, UNREACHABLE, REFUSED, TIMEOUT, DEGRADED, DAMAGED, BAD_CONFIG, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 7, 8, 130
 
 
 class Skip(Exception):

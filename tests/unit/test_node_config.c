@@ -268,10 +268,14 @@ START_TEST(config_store_out_of_its_bounds_is_told)
     check_one_bad("[store]\n\nsegment_size = 1MiB\nlog_size = 4194303\n",
                   "f:4: log_size = 4194303B (line 4) is less than 4 segments of segment_size = 1MiB (line 3): log_size is "
                   "4MiB at least, or segment_size 1020KiB at most");
+    check_one_bad("[store]\nsegment_size = 1MiB\nlog_size = 65GiB\n",
+                  "f:3: log_size = 65GiB (line 3) is more than 65536 segments of segment_size = 1MiB (line 2): log_size is "
+                  "64GiB at most");
+    tf_config_free(read_good("[store]\nsegment_size = 1MiB\nlog_size = 64GiB\n"));
     check_one_bad("[store]\nsize = 1\n", "f:2: unknown key \"size\" in [store]");
     check_one_bad("[stor]\n", "did you mean [store]?");
     check_one_bad("[limits]\nrate = 1000000001\n", "from 0 to 1000000000");
-    check_one_bad("[limits]\nrate_bytes = 2TiB\n", "from 0 to 1TiB");
+    check_one_bad("[limits]\nrate_bytes = 2049MiB\n", "from 0 to 2GiB");
     tf_config_free(read_good("[limits]\nrate = 0\nrate_bytes = 0\n"));
 }
 END_TEST
