@@ -71,6 +71,29 @@ def test_keys_without_a_name_count_as_any(world):
 # -- reload ----------------------------------------------------------------------------------------------------------
 
 
+def test_reload_takes_the_right_from_a_live_subscriber(world):
+    rights = '[channel "c"]\nread = sub\nwrite = pub\n'
+    relay = configured(world, rights)
+    pub = world.twofold("pub", "-i", world.key("pub"), relay.uri, "c", "one")
+    pub.succeeds()
+    live = world.sub(relay.uri, "c", "--from", "first")
+    live.out.wait_for(b"one\n")
+    assert live.is_running()
+    reload(world, relay, '[channel "c"]\nread = pub\nwrite = pub\n')
+    is_forbidden(live)
+    world.pub(relay.uri, "c", "two").succeeds()
+    assert bytes(live.out.data) == b"one\n"
+    is_forbidden(world.sub(relay.uri, "c", "--from", "first", "-n", "1"))
+    # A file with an error changes nothing.
+    world.write("relay.conf", "[channel \"c\"]\nread = nobody\n")
+    relay.signal(signal.SIGHUP)
+    relay.err.wait_for("event=reload_failed")
+    assert 'no [peer "nobody"]' in relay.err.text()
+    is_forbidden(world.sub(relay.uri, "c", "--from", "first", "-n", "1"))
+    reload(world, relay, rights)
+    assert world.sub(relay.uri, "c", "--from", "first", "-n", "2").succeeds() == b"one\ntwo\n"
+
+
 def test_reload_takes_the_right_from_a_live_sender(world):
     relay = configured(world, '[channel "c"]\nwrite = pub\nread = sub\n')
     read_end, write_end = os.pipe()
