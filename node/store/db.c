@@ -127,11 +127,18 @@ tf_slice tf_db_bytes(sqlite3_stmt *stmt, int column)
 
 tf_err tf_db_begin(tf_db *db, bool write)
 {
-    return tf_db_do(db, write ? TF_DB_BEGIN_WRITE : TF_DB_BEGIN_READ);
+    TF_ASSERT(db->depth == 0 || !write);
+    tf_err err = db->depth > 0 ? TF_OK : tf_db_do(db, write ? TF_DB_BEGIN_WRITE : TF_DB_BEGIN_READ);
+    db->depth += err == TF_OK ? 1u : 0u;
+    return err;
 }
 
 tf_err tf_db_finish(tf_db *db, tf_err err)
 {
+    TF_ASSERT(db->depth > 0);
+    if (--db->depth > 0) {
+        return err;
+    }
     if (err == TF_OK) {
         err = tf_db_do(db, TF_DB_COMMIT);
     }
@@ -235,6 +242,7 @@ tf_err tf_db_open(tf_db **out, const tf_db_config *config, char why[TF_WHY_MAX])
     }
     db->mem = config->mem;
     db->read_only = config->read_only;
+    db->vfs = config->vfs;
     db->checkpoint_bytes = config->checkpoint_bytes != 0 ? config->checkpoint_bytes : TF_DB_CHECKPOINT_BYTES;
     db->entries.mem = config->mem;
     tf_db_block_writer_init(&db->writer, config->mem);

@@ -116,8 +116,8 @@ typedef struct tf_db_key {
 
 typedef struct tf_db_keys tf_db_keys;
 
-/* *position starts at 0 and is moved on. TF_ERR_CLOSED: no more. TF_ERR_DAMAGED: some of these cannot be read; *position
- * is moved on. The chunk is the caller's; it may be empty. */
+/* *position starts at 0 and is moved on. TF_ERR_CLOSED: no more. TF_ERR_DAMAGED: some of these cannot be read; it goes on
+ * as with TF_OK. The chunk is the caller's; it may be empty. */
 TF_MUST_CHECK tf_err tf_db_keys_load(tf_db *db, uint64_t *position, tf_db_keys **out);
 size_t tf_db_keys_count(const tf_db_keys *keys);
 /* index < count; the slice lives as long as the chunk. */

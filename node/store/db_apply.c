@@ -88,7 +88,7 @@ static tf_err move_cursor(tf_db *db, const tf_store_cursor *c)
     return tf_db_exec(db, stmt);
 }
 
-static tf_err apply(tf_db *db, const tf_store_op *op)
+tf_err tf_db_apply_any(tf_db *db, const tf_store_op *op)
 {
     switch (op->kind) {
     case TF_STORE_CREATE:
@@ -115,7 +115,7 @@ tf_err tf_db_apply_op(tf_db *db, uint64_t lsn, const tf_store_op *op)
     if (lsn <= db->applied) {
         return TF_OK;
     }
-    tf_err err = apply(db, op);
+    tf_err err = tf_db_apply_any(db, op);
     if (err != TF_OK) {
         tf_db_apply_abort(db);
         return err;
@@ -127,7 +127,7 @@ tf_err tf_db_apply_op(tf_db *db, uint64_t lsn, const tf_store_op *op)
 tf_err tf_db_apply_early(tf_db *db, const tf_store_op *op)
 {
     TF_ASSERT(db->in_batch);
-    tf_err err = op->kind == TF_STORE_TRIM || op->kind == TF_STORE_FORGET ? apply(db, op) : TF_OK;
+    tf_err err = op->kind == TF_STORE_TRIM || op->kind == TF_STORE_FORGET ? tf_db_apply_any(db, op) : TF_OK;
     if (err != TF_OK) {
         tf_db_apply_abort(db);
     }

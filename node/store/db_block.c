@@ -5,7 +5,8 @@
 #include "proto/wire.h"
 
 #define BLOCK_VERSION 1u
-#define HEADER_LEN (1u + 8u + 8u + 8u)
+#define COUNT_AT (1u + 8u + 8u)
+#define HEADER_LEN (COUNT_AT + 4u + 8u)
 #define SUM_LEN 8u
 #define HAS_EXPIRES 1u
 #define HAS_META 2u
@@ -134,6 +135,7 @@ static void write_header(tf_db_block_writer *writer, tf_writer *w, const tf_stor
     tf_wr_u8(w, BLOCK_VERSION);
     tf_wr_u64(w, writer->channel);
     tf_wr_u64(w, m->seq);
+    tf_wr_u32(w, 0); /* the count is known at the end */
     tf_wr_u64(w, (uint64_t)m->timestamp_ms);
 }
 
@@ -174,6 +176,8 @@ tf_err tf_db_block_writer_end(tf_db_block_writer *writer, tf_slice *out)
         return err;
     }
     tf_writer w;
+    tf_wr_init(&w, writer->bytes + COUNT_AT, 4);
+    tf_wr_u32(&w, (uint32_t)writer->count);
     tf_wr_init(&w, writer->bytes + writer->len, SUM_LEN);
     tf_wr_u64(&w, XXH3_64bits(writer->bytes, writer->len));
     *out = tf_slice_of(writer->bytes, writer->len + SUM_LEN);
@@ -254,6 +258,7 @@ static bool read_all(tf_db_block *block, tf_slice bytes)
     bool ok = tf_rd_u8(&r) == BLOCK_VERSION;
     ok = tf_rd_u64(&r) == block->channel && ok;
     ok = tf_rd_u64(&r) == block->first && ok;
+    ok = tf_rd_u32(&r) == block->count && ok;
     int64_t time = (int64_t)tf_rd_u64(&r);
     for (size_t i = 0; i < block->count && ok && tf_rd_ok(&r); i++) {
         tf_stored *m = &block->messages[i];
@@ -290,6 +295,20 @@ tf_err tf_db_block_read(tf_db_block **out, const tf_mem *mem, uint64_t channel, 
     }
     *out = block;
     return TF_OK;
+}
+
+bool tf_db_block_describe(tf_slice bytes, uint64_t *channel, uint64_t *first, uint64_t *count)
+{
+    if (bytes.len < HEADER_LEN + SUM_LEN || !sum_is_right(bytes)) {
+        return false;
+    }
+    tf_reader r;
+    tf_rd_init(&r, bytes);
+    bool ours = tf_rd_u8(&r) == BLOCK_VERSION;
+    *channel = tf_rd_u64(&r);
+    *first = tf_rd_u64(&r);
+    *count = tf_rd_u32(&r);
+    return ours;
 }
 
 void tf_db_block_free(tf_db_block *block)

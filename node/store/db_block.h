@@ -1,6 +1,7 @@
 /* A block: up to TF_DB_BLOCK_MESSAGES messages of one channel with consecutive seqs, as bytes with a checksum. Pure.
  *
- *     version u8 (1) | channel u64 | first seq u64 | first timestamp u64 | message... | XXH3-64 of all before u64
+ *     version u8 (1) | channel u64 | first seq u64 | messages u32 | first timestamp u64 | message... |
+ *     XXH3-64 of all before u64
  *     message: flags u8 | origin var [node id 32, instance u64] | epoch var [u64] | timestamp - the one before var |
  *              [expires u64] | client id: len u8, bytes | [meta: len var, bytes] | body: len var, bytes
  *
@@ -51,6 +52,8 @@ typedef struct tf_db_block tf_db_block;
  * count; TF_ERR_NOMEM. */
 TF_MUST_CHECK tf_err tf_db_block_read(tf_db_block **out, const tf_mem *mem, uint64_t channel, uint64_t first,
                                       uint64_t count, tf_slice bytes);
+/* What bytes with a right checksum say they are. False: it is not right. */
+TF_MUST_CHECK bool tf_db_block_describe(tf_slice bytes, uint64_t *channel, uint64_t *first, uint64_t *count);
 void tf_db_block_free(tf_db_block *block); /* NULL is fine */
 uint64_t tf_db_block_channel(const tf_db_block *block);
 uint64_t tf_db_block_first(const tf_db_block *block);

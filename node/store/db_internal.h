@@ -46,6 +46,10 @@
     X(DATA_GET, "SELECT data FROM block_data WHERE id = ?1")                                                           \
     X(DATA_PUT, "INSERT INTO block_data(data) VALUES (?1)")                                                            \
     X(DATA_DROP, "DELETE FROM block_data WHERE id = ?1")                                                               \
+    X(DATA_NEXT, "SELECT id, data FROM block_data WHERE id > ?1 ORDER BY id LIMIT 1")                                  \
+    X(CHANNEL_RAISE, "UPDATE channels SET head = max(head, ?2), timestamp_ms = max(timestamp_ms, ?3) "                 \
+                     "WHERE number = ?1")                                                                              \
+    X(QUICK_CHECK, "PRAGMA quick_check(100)")                                                                          \
     X(CURSOR_FIND, "SELECT id, channel, owner, name, epoch, next, moved_ms FROM cursors "                              \
                    "WHERE channel = ?1 AND owner = ?2 AND name = ?3")                                                  \
     X(CURSOR_NEXT, "SELECT id, channel, owner, name, epoch, next, moved_ms FROM cursors "                              \
@@ -106,6 +110,8 @@ struct tf_db {
     sqlite3 *sqlite;
     sqlite3_stmt *stmts[TF_DB_SQL_COUNT];
     bool read_only;
+    const char *vfs;
+    unsigned depth; /* transactions for reading within the open one */
     uint64_t checkpoint_bytes;
     uint64_t key_secret;
     char error[TF_WHY_MAX];
@@ -145,7 +151,8 @@ void tf_db_bind_bytes(sqlite3_stmt *stmt, int at, tf_slice bytes); /* valid unti
 uint64_t tf_db_u64(sqlite3_stmt *stmt, int column);
 tf_slice tf_db_bytes(sqlite3_stmt *stmt, int column); /* valid until the statement goes on */
 
-/* A transaction for reading (several statements see one state), or for writing. */
+/* A transaction for reading (several statements see one state), or for writing. One for reading may be opened within
+ * another: the outermost counts. */
 TF_MUST_CHECK tf_err tf_db_begin(tf_db *db, bool write);
 /* Commits if err is TF_OK, else rolls back; gives err, or what went wrong at the commit. */
 TF_MUST_CHECK tf_err tf_db_finish(tf_db *db, tf_err err);
@@ -154,6 +161,12 @@ TF_MUST_CHECK tf_err tf_db_finish(tf_db *db, tf_err err);
 TF_MUST_CHECK tf_err tf_db_buffer_room(tf_db *db, tf_db_buffer *buffer, size_t extra);
 /* A larger array for one more item of that size, if it is full. */
 TF_MUST_CHECK tf_err tf_db_grow(const tf_mem *mem, void **array, size_t count, size_t *capacity, size_t size);
+
+struct tf_db_keys {
+    const tf_mem *mem;
+    tf_db_entries entries;
+    tf_db_buffer bytes;
+};
 
 /* Takes applied_lsn and next_part from the database, and puts them back. */
 TF_MUST_CHECK tf_err tf_db_state_load(tf_db *db);
@@ -219,6 +232,11 @@ TF_MUST_CHECK tf_err tf_db_run_drop(tf_db *db, const tf_db_run *run);
 /* Drops parts that are garbage and merges, about *budget parts; *budget is what is left: not 0 when nothing is to do.
  * `dead`: also looks for runs half of which was forgotten. */
 TF_MUST_CHECK tf_err tf_db_merge(tf_db *db, bool dead, size_t *budget);
+
+/* -- db_apply.c ---------------------------------------------------------------------------------------------------- */
+
+/* One op into the open batch, whatever its LSN. On an error the batch is still open. */
+TF_MUST_CHECK tf_err tf_db_apply_any(tf_db *db, const tf_store_op *op);
 
 /* -- db_blocks.c --------------------------------------------------------------------------------------------------- */
 

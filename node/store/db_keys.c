@@ -3,12 +3,6 @@
 
 #define CHUNK_PARTS_BITS 6u /* a chunk is about so many parts of a run that held all keys, as 1 << bits */
 
-struct tf_db_keys {
-    const tf_mem *mem;
-    tf_db_entries entries;
-    tf_db_buffer bytes;
-};
-
 void tf_db_keys_free(tf_db_keys *keys)
 {
     if (keys != NULL) {
@@ -133,6 +127,11 @@ tf_err tf_db_keys_load(tf_db *db, uint64_t *position, tf_db_keys **out)
     tf_err err = tf_db_begin(db, false);
     if (err == TF_OK) {
         err = tf_db_finish(db, load_chunk(db, position, keys, &damaged));
+    }
+    if (err == TF_ERR_DAMAGED) { /* not even which runs there are can be read */
+        *position = UINT64_MAX;
+        damaged = true;
+        err = TF_OK;
     }
     if (err != TF_OK) {
         tf_db_keys_free(keys);
