@@ -13,6 +13,7 @@
 #define LOG_SIZE_MIN ((uint64_t)TF_LOG_SEGMENTS_MIN * TF_LOG_SEGMENT_SIZE_MIN)
 #define KEEPALIVE_MIN (TF_KEEPALIVE_MS_MIN * TF_MS)
 #define KEEPALIVE_MAX (TF_KEEPALIVE_MS_MAX * TF_MS)
+#define RATE_MAX ((uint64_t)1000 * 1000 * 1000)
 #define COUNT_MAX ((uint64_t)1000 * 1000 * 1000 * 1000 * 1000)
 #define WORD_MAX 64u
 
@@ -54,7 +55,7 @@ static const config_key keys[] = {
     {"rehandshake", CONFIG_LIMITS, CONFIG_TYPE_DURATION, IN_LIMITS(rehandshake), TF_SECOND, 30 * DAY},
     {"peers", CONFIG_LIMITS, CONFIG_TYPE_COUNT, IN_LIMITS(peers), 1, TF_PEERS_MAX},
     {"channels", CONFIG_LIMITS, CONFIG_TYPE_COUNT, IN_LIMITS(channels), 1, TF_CHANNELS_MAX},
-    {"rate", CONFIG_LIMITS, CONFIG_TYPE_COUNT, IN_LIMITS(rate), 0, 1000 * 1000 * 1000},
+    {"rate", CONFIG_LIMITS, CONFIG_TYPE_COUNT, IN_LIMITS(rate), 0, RATE_MAX},
     {"rate_bytes", CONFIG_LIMITS, CONFIG_TYPE_SIZE, IN_LIMITS(rate_bytes), 0, 2 * KIB * KIB * KIB},
     {"store_bytes", CONFIG_LIMITS, CONFIG_TYPE_SIZE64, IN_LIMITS(store_bytes), 1024 * KIB, TIB},
     {"key_phase_packets", CONFIG_LIMITS, CONFIG_TYPE_COUNT, IN_LIMITS(key_phase_packets), TF_KEY_PHASE_PACKETS_MIN,

@@ -40,7 +40,7 @@ static tf_slice quoted(const char *head, const char *word)
 {
     tf_slice name = tf_config_trim(tf_slice_str(head + strlen(word)));
     if (name.len < 2 || name.data[0] != '"' || name.data[name.len - 1] != '"') {
-        return tf_slice_of(NULL, 0);
+        return tf_slice_of(name.data, 0);
     }
     return tf_slice_of(name.data + 1, name.len - 2);
 }

@@ -3,6 +3,7 @@
 
 #define HEAD_MAX 512u /* of an answer, before its items */
 #define HOLES_MAX 64u /* of one answer */
+#define LOOKS_MAX 1024u /* at channels that are not listed, for one answer */
 
 /* An answer with a list in the making, in the hub's scratch. */
 typedef struct list {
@@ -65,12 +66,14 @@ tf_err tf_hub_serve_channels(const tf_call *call)
     }
     list items = begin(call);
     uint64_t position = args.after;
+    size_t looks = 0;
     while (hub->has_store && hub->store.table->channel_next(hub->store.ctx, &position, &stored)) {
-        if (!tf_hub_may_by_name(call->conn, stored.name, TF_RIGHT_READ | TF_RIGHT_WRITE)) {
+        bool listed = tf_hub_may_by_name(call->conn, stored.name, TF_RIGHT_READ | TF_RIGHT_WRITE);
+        if (!listed && ++looks < LOOKS_MAX) {
             args.after = position;
             continue;
         }
-        if (!has_room(&items) || (args.limit != 0 && items.count >= args.limit)) {
+        if (!listed || !has_room(&items) || (args.limit != 0 && items.count >= args.limit)) {
             result.next = args.after;
             break;
         }

@@ -5,7 +5,7 @@
 #include "node/pattern.h"
 
 #define PAGE 64u                              /* channels of a walk in one run */
-#define OPS_MAX (2u * TF_HUB_GROUP_OPS)       /* that wait for the store: more are not added by the walk */
+#define OPS_MAX ((size_t)2 * TF_HUB_GROUP_OPS) /* that wait for the store: more are not added by the walk */
 #define SOON (10 * TF_SECOND)                 /* between walks, at least */
 #define AGE_LATE (60 * TF_SECOND)             /* something is kept beyond its age so long, at most, */
 #define KEYS_LATE (3600 * TF_SECOND)          /* and a key; and at least SOON or a sixteenth of its age */

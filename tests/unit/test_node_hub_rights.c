@@ -257,6 +257,46 @@ START_TEST(rights_channels_lists_what_may_be_used)
 }
 END_TEST
 
+/* Channels that are not listed cost their look, too: so many of them end a page. */
+START_TEST(rights_channels_page_is_bounded_when_nothing_may_be_seen)
+{
+    world w;
+    world_init(&w, 1);
+    world_node *server = world_add(&w, true, &(tf_hub_config){.channels_per_peer = 4000});
+    raw_peer *raw = raw_new(&w, server, 3);
+    size_t pages = 0;
+    uint64_t after = 0;
+    for (unsigned i = 0; i < 2100; i++) {
+        char name[32];
+        (void)snprintf(name, sizeof(name), "%s/%u", i == 2050 ? "open" : "hidden", i);
+        raw_open(raw, name);
+    }
+    set_rights(&w, server, BOTH);
+    size_t listed = 0;
+    do {
+        uint8_t bytes[64];
+        tf_writer args;
+        tf_result_channels page;
+        tf_slice item = {NULL, 0};
+        tf_wr_init(&args, bytes, sizeof(bytes));
+        tf_args_channels_write(&args, &(tf_args_channels){.after = after});
+        tf_local promise = raw_call(raw, tf_session_peer_root(raw->end->conn->session), "channels",
+                                    tf_slice_of(bytes, tf_wr_len(&args)), TF_LOCAL_NONE);
+        raw_settle(raw);
+        ck_assert_int_eq(tf_result_channels_read(raw_data(raw_find(raw, promise)), &page), TF_OK);
+        for (; tf_items_next(&page.items, &item); listed++) {
+        }
+        ck_assert(page.next == 0 || page.next > after);
+        after = page.next;
+        pages++;
+    } while (after != 0);
+    ck_assert_uint_eq(listed, 1);
+    ck_assert_uint_eq(pages, 3);
+    world_free(&w);
+    free(raw);
+}
+END_TEST
+
 /* What came to sinks after the first `from` notes: methods, and the reason of an `ended`. */
 static void delivered(const raw_peer *raw, size_t from, char out[256])
 {
@@ -375,6 +415,7 @@ int main(void)
                                   rights_each_method_needs_its_own,
                                   rights_open_needs_one_and_making_needs_write,
                                   rights_channels_lists_what_may_be_used,
+                                  rights_channels_page_is_bounded_when_nothing_may_be_seen,
                                   rights_taken_away_end_subscriptions_and_reads,
                                   rights_accepted_send_is_acked_again_without_them,
                                   NULL};
