@@ -171,14 +171,12 @@ static bool is_blank(const uint8_t *bytes, size_t size)
     return true;
 }
 
-/* What an earlier process wrote may be in the system's cache alone; what is replayed must be on the disk. If it cannot be
- * brought there, what the disk has counts. */
+/* What an earlier process wrote may be in the system's cache alone, because it was not synced or because a sync failed;
+ * what is replayed must be on the disk. False: it cannot be brought there; what the disk has counts. */
 static bool make_durable(const tf_files *files, tf_file *file)
 {
     bool synced = tf_files_sync(files, file) == TF_OK;
-    if (!synced) {
-        files->table->uncache(files->ctx, file);
-    }
+    files->table->uncache(files->ctx, file);
     return synced;
 }
 

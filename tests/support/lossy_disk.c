@@ -146,19 +146,29 @@ void tf_lossy_files_settle(tf_lossy_files *lossy)
     tf_lossy_unlock(lossy);
 }
 
-bool tf_lossy_files_flip(tf_lossy_files *lossy, const char *text, uint64_t offset, uint8_t mask)
+static bool change_byte(tf_lossy_files *lossy, const char *text, uint64_t offset, uint8_t mask, bool cached)
 {
     tf_lossy_lock(lossy);
     const tf_lossy_name *found = tf_lossy_find_name(&lossy->live, text);
     bool there = found != NULL && offset < found->inode->live.size;
-    if (there) {
+    if (there && cached) {
         found->inode->live.bytes[offset] ^= mask;
-        if (offset < found->inode->disk.size) {
-            found->inode->disk.bytes[offset] ^= mask;
-        }
+    }
+    if (there && offset < found->inode->disk.size) {
+        found->inode->disk.bytes[offset] ^= mask;
     }
     tf_lossy_unlock(lossy);
     return there;
+}
+
+bool tf_lossy_files_flip(tf_lossy_files *lossy, const char *text, uint64_t offset, uint8_t mask)
+{
+    return change_byte(lossy, text, offset, mask, true);
+}
+
+bool tf_lossy_files_rot(tf_lossy_files *lossy, const char *text, uint64_t offset, uint8_t mask)
+{
+    return change_byte(lossy, text, offset, mask, false);
 }
 
 tf_slice tf_lossy_files_bytes(tf_lossy_files *lossy, const char *text)

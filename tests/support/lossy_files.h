@@ -67,6 +67,8 @@ void tf_lossy_files_settle(tf_lossy_files *lossy);
 
 /* A byte of a file changes, on the disk, by ^ mask. False: it has no such byte. */
 bool tf_lossy_files_flip(tf_lossy_files *lossy, const char *name, uint64_t offset, uint8_t mask);
+/* The same, while the cache has the right byte. */
+bool tf_lossy_files_rot(tf_lossy_files *lossy, const char *name, uint64_t offset, uint8_t mask);
 /* The bytes of a file; valid until the next call. No such file: empty. */
 tf_slice tf_lossy_files_bytes(tf_lossy_files *lossy, const char *name);
 void tf_lossy_files_get_counts(tf_lossy_files *lossy, tf_lossy_counts *out);

@@ -23,6 +23,7 @@ typedef struct log_world {
     uint64_t maybe;             /* the last LSN of a group whose outcome is unknown; 0: there is none */
     uint32_t salt;              /* of what is appended now */
     uint64_t segments_max;
+    uint64_t ahead;
 } log_world;
 
 static uint8_t world_buffer[WORLD_BUFFER];
@@ -161,6 +162,7 @@ static inline tf_err world_open(log_world *w)
                                          .rand = tf_test_rand(w->salt), /* a new log has another key */
                                          .segment_size = WORLD_SEGMENT,
                                          .segments_max = w->segments_max,
+                                         .ahead = w->ahead,
                                          .spare = WORLD_SPARE};
     char why[TF_WHY_MAX] = "";
     return tf_commit_log_open(&w->log, &config, w->applied, why);

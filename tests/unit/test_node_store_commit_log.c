@@ -2,7 +2,8 @@
 #include "node/store/log_segment.h"
 #include "tests/unit/log_world.h"
 
-/* Appends, releases and recycles over more than three segments; ends at the first error. */
+/* Appends, releases and recycles over more than three segments, sometimes with what was prepared long before; ends at the
+ * first error. */
 static tf_err history(log_world *w)
 {
     static const struct {
@@ -11,7 +12,7 @@ static tf_err history(log_world *w)
     } groups[] = {{1, 128},     {32, 200}, {3, 60000}, {1, 0},    {2, 90000}, {5, 30000}, {1, 128},
                   {40, 100},    {4, 50000}, {1, 400000}, {2, 300}, {3, 70000}, {2, 100000}, {1, 10}};
     for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
-        tf_err err = world_prepare(w);
+        tf_err err = i % 5 < 3 ? world_prepare(w) : TF_OK;
         if (err == TF_OK) {
             err = world_append(w, groups[i].count, groups[i].size, false);
         }
@@ -217,7 +218,7 @@ static bool crash_after_failed_sync(uint64_t n, uint64_t seed)
     }
     ck_assert_int_eq(world_prepare(&w), TF_OK);
     tf_lossy_files_fail_sync_at(lossy, 0);
-    ck_assert_int_eq(world_append(&w, 3, 5000, false), TF_ERR_IO);
+    ck_assert_int_eq(world_append(&w, 40, 50, false), TF_ERR_IO); /* some of them in each block */
     ck_assert(tf_commit_log_is_pending(w.log));
     tf_lossy_files_stop_at(lossy, n);
     tf_err err = world_retry(&w, NULL);
@@ -247,6 +248,35 @@ START_TEST(commit_log_crash_at_every_operation_after_a_failed_sync_loses_nothing
 }
 END_TEST
 
+/* Retries fail, too, and the process is killed: what was removed or is in the cache alone must not be seen later, when
+ * the same LSNs have something else. */
+START_TEST(commit_log_removed_retries_do_not_come_back_under_given_lsns)
+{
+    for (uint64_t seed = 0; seed < 60; seed++) {
+        static log_world w;
+        tf_lossy_files *lossy = tf_lossy_files_new(UINT64_MAX);
+        world_init(&w, tf_lossy_files_get(lossy));
+        w.ahead = 2;
+        world_recover(&w);
+        stubborn_append(&w, 2, 700);
+        ck_assert_int_eq(world_prepare(&w), TF_OK);
+        tf_lossy_files_fail_sync_at(lossy, 0);
+        ck_assert_int_eq(world_append(&w, 2, (size_t)seed, false), TF_ERR_IO);
+        for (int i = 0; i < 2; i++) { /* the second takes the last of three */
+            tf_lossy_files_fail_sync_at(lossy, 0);
+            ck_assert_int_eq(world_retry(&w, NULL), TF_ERR_IO);
+        }
+        end(lossy, &w, KILL, 0);
+        world_recover(&w);
+        ck_assert_int_eq(world_append(&w, 1, 900, true), TF_OK); /* into what is ready */
+        end(lossy, &w, CRASH, seed);
+        world_recover(&w);
+        world_close(&w);
+        tf_lossy_files_free(lossy);
+    }
+}
+END_TEST
+
 START_TEST(commit_log_retry_names_what_was_acked_and_cannot_be_read_back)
 {
     log_world w;
@@ -263,7 +293,7 @@ START_TEST(commit_log_retry_names_what_was_acked_and_cannot_be_read_back)
     ck_assert_int_eq(world_append(&w, 1, 100, false), TF_ERR_IO);
     ck_assert_int_eq(tf_commit_log_errno(w.log), EIO);
     /* In the second group: behind the 512 bytes of the first one, in the body of 4. */
-    ck_assert(tf_lossy_files_flip(lossy, "log/0000000000000001.log", TF_LOG_SEGMENT_HEADER + 512 + 700, 1));
+    ck_assert(tf_lossy_files_rot(lossy, "log/0000000000000001.log", TF_LOG_SEGMENT_HEADER + 512 + 700, 1));
     ck_assert_int_eq(world_retry(&w, &lost), TF_OK);
     ck_assert_uint_eq(lost.first, 4);
     ck_assert_uint_eq(lost.last, 7);
@@ -272,7 +302,9 @@ START_TEST(commit_log_retry_names_what_was_acked_and_cannot_be_read_back)
     ck_assert_uint_eq(stats.durable_lsn, 8);
     world_release(&w, 8);
     ck_assert_int_eq(world_prepare(&w), TF_OK);
-    ck_assert_uint_eq(tf_lossy_files_bytes(lossy, "log/0000000000000001.log").len, 0); /* not to be used again */
+    tf_commit_log_get_stats(w.log, &stats);
+    ck_assert_uint_eq(stats.free, 0); /* it was not kept to be used again */
+    ck_assert_uint_eq(stats.bytes, 3 * (uint64_t)WORLD_SEGMENT);
     world_close(&w);
     tf_lossy_files_free(lossy);
 }
@@ -283,6 +315,7 @@ START_TEST(commit_log_retries_that_fail_leave_no_files)
     log_world w;
     tf_lossy_counts before;
     tf_lossy_counts after;
+    tf_commit_log_stats stats;
     tf_lossy_files *lossy = tf_lossy_files_new(UINT64_MAX);
     world_init(&w, tf_lossy_files_get(lossy));
     world_recover(&w);
@@ -296,6 +329,8 @@ START_TEST(commit_log_retries_that_fail_leave_no_files)
         tf_lossy_files_fail_sync_at(lossy, 0);
         ck_assert_int_eq(world_retry(&w, NULL), TF_ERR_IO);
         ck_assert(tf_commit_log_is_pending(w.log));
+        tf_commit_log_get_stats(w.log, &stats);
+        ck_assert_uint_eq(stats.free, 0);
         ck_assert_int_eq(world_prepare(&w), TF_OK);
     }
     tf_lossy_files_get_counts(lossy, &after);
@@ -316,6 +351,7 @@ int main(void)
                                   commit_log_crash_after_a_kill_loses_nothing_that_was_replayed,
                                   commit_log_one_failure_at_any_operation_is_overcome,
                                   commit_log_crash_at_every_operation_after_a_failed_sync_loses_nothing,
+                                  commit_log_removed_retries_do_not_come_back_under_given_lsns,
                                   commit_log_retry_names_what_was_acked_and_cannot_be_read_back,
                                   commit_log_retries_that_fail_leave_no_files,
                                   NULL};
