@@ -192,7 +192,7 @@ typedef enum tf_node_event_type {
     TF_EVENT_ACTIVITY,        /* channel, seq, id, sender, client_id, timestamp_ms, body, meta, expires_ms */
     TF_EVENT_GAP,             /* channel: first..seq - 1 does not come, for `code` (text says it for people): "trimmed",
                                * "damaged", "too_large", "expired", "epoch" (the numbers begin anew, at seq) */
-    TF_EVENT_ENDED,           /* channel: the subscription is over, for `code` ("taken_over"), text */
+    TF_EVENT_ENDED,           /* channel: the subscription is over, for `code` ("taken_over", "forbidden"), text */
     TF_EVENT_CONFIRMED,       /* channel: all up to seq is confirmed, durably */
     TF_EVENT_CHANNEL_REFUSED, /* channel: open, subscribe, confirm or close was refused: code, text */
     TF_EVENT_CLOSED,          /* channel: answer to tf_remote_close */

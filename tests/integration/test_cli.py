@@ -176,7 +176,7 @@ def test_wrong_usage_of_relay(world):
     udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     udp.bind(("127.0.0.1", 0))
     file = world.write("file", "no folder")
-    data = ["--data", world.path("data")]
+    data = [["--data", world.path(f"data{number}")] for number in range(3)]  # the rows run at the same time
     check_rows(world, [
         (["relay", "extra"], USAGE, "'extra'", "-c"),
         (["relay", "--nonsense"], USAGE, "unknown option --nonsense", "twofold help relay"),
@@ -188,9 +188,9 @@ def test_wrong_usage_of_relay(world):
         (["relay", "--listen", "127.0.0.1:70000"], USAGE, "--listen", "65535"),
         (["relay", "--listen", "::1:7420"], USAGE, "--listen", "brackets"),
         (["relay", "--listen"], USAGE, "--listen needs a value"),
-        (["relay", *data, "--listen", f"127.0.0.1:{taken.getsockname()[1]}"], NEGATIVE, "port is taken"),
-        (["relay", *data, "--listen", f"127.0.0.1:{udp.getsockname()[1]}"], NEGATIVE, "port is taken"),
-        (["relay", *data, "--listen", "192.0.2.1:0"], NEGATIVE, "192.0.2.1"),
+        (["relay", *data[0], "--listen", f"127.0.0.1:{taken.getsockname()[1]}"], NEGATIVE, "port is taken"),
+        (["relay", *data[1], "--listen", f"127.0.0.1:{udp.getsockname()[1]}"], NEGATIVE, "port is taken"),
+        (["relay", *data[2], "--listen", "192.0.2.1:0"], NEGATIVE, "192.0.2.1"),
         (["relay", "--data", file], NEGATIVE, file),
         (["relay", "--data", "/dev/null/data"], NEGATIVE, "/dev/null"),
         (["relay", "-c", "/nonexistent"], BAD_CONFIG, "/nonexistent"),
