@@ -5,8 +5,9 @@
 #include "node/list.h"
 #include "node/store/commit_log.h"
 
-#define SEGMENTS 256u /* that bytes_max is cut into, */
-#define CHANNEL 1u    /* the channel number in records: there is one */
+#define SEGMENTS 256u                      /* that bytes_max is cut into, */
+#define SEGMENT_MAX ((uint64_t)1024 * 1024) /* unless they were larger: one is prepared while all else waits */
+#define CHANNEL 1u                         /* the channel number in records: there is one */
 
 typedef struct entry {
     tf_list_node in_spool;
@@ -112,6 +113,8 @@ static tf_err open_log(tf_spool *spool, const tf_spool_config *config, char why[
     spool->segment_size = bytes / SEGMENTS / 4096u * 4096u;
     if (spool->segment_size < TF_LOG_SEGMENT_SIZE_MIN) {
         spool->segment_size = TF_LOG_SEGMENT_SIZE_MIN;
+    } else if (spool->segment_size > SEGMENT_MAX) {
+        spool->segment_size = SEGMENT_MAX;
     }
     tf_commit_log_config log = {.files = config->files,
                                 .mem = config->mem,

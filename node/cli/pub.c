@@ -437,7 +437,7 @@ static bool flush(pub *p)
 
 static int verdict(const pub *p)
 {
-    if (p->unknown > 0) {
+    if (p->unknown > 0 || p->spool.damaged) {
         return TF_EXIT_NEGATIVE;
     }
     return p->refused > 0 ? TF_EXIT_REFUSED : TF_EXIT_OK;

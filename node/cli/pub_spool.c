@@ -69,7 +69,8 @@ int tf_pub_spool_open(tf_pub_spool *s, const tf_cli *cli)
         return exit_of(err);
     }
     tf_spool_get_stats(s->spool, &stats);
-    if (stats.damaged > 0) {
+    s->damaged = stats.damaged > 0;
+    if (s->damaged) {
         tf_complain("pub", "spool %s: %llu messages in it are damaged and lost; the others are sent", s->dir,
                     (unsigned long long)stats.damaged);
     }

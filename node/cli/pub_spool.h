@@ -12,6 +12,7 @@ typedef struct tf_pub_spool {
     tf_disk_files *disk;
     tf_files files;
     tf_spool *spool;
+    bool damaged;     /* messages in it are lost */
     bool blocked;     /* what was put is not durable yet: no more is read */
     bool told_full;   /* the disk is full, and the user knows */
     bool told_note;   /* the same, of what was answered */

@@ -93,6 +93,33 @@ START_TEST(client_malformed_answer_ends_the_session)
 }
 END_TEST
 
+/* What comes to a sink is read as a whole before any of it counts. */
+START_TEST(client_malformed_word_to_a_sink_ends_the_session)
+{
+    static const struct {
+        const char *method;
+        const char *data;
+    } rows[] = {
+        {"activity", "80"},
+        {"gap", "80"},
+        {"gap", "82 a5 65706f6368 07 a4 6e657874 05"},          /* no reason */
+        {"ended", "80"},
+        {"ended", "81 a6 726561736f6e 01"},                     /* a reason that is no text */
+        {"ended", "c0"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        static setup s;
+        uint8_t bytes[128];
+        begin(&s, true);
+        tell(&s, rows[i].method, tf_slice_of(bytes, tf_test_unhex(rows[i].data, bytes, sizeof(bytes))));
+        check_ended(&s, TF_ERR_PEER_SYNTAX);
+        cw_pull(&s.cw, 0);
+        ck_assert_uint_eq(s.cw.logs[0].counts[TF_CLIENT_GAP] + s.cw.logs[0].counts[TF_CLIENT_ENDED], 0);
+        end(&s);
+    }
+}
+END_TEST
+
 START_TEST(client_subscription_that_the_relay_drops_is_asked_for_again)
 {
     static setup s;
@@ -122,6 +149,7 @@ int main(void)
         client_repeat_of_a_relay_is_dropped,
         client_relay_that_sends_more_than_it_may_is_ended,
         client_malformed_answer_ends_the_session,
+        client_malformed_word_to_a_sink_ends_the_session,
         client_subscription_that_the_relay_drops_is_asked_for_again,
         NULL,
     };
