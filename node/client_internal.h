@@ -74,11 +74,11 @@ typedef struct tf_client_channel {
     tf_open_state open;
     tf_local remote; /* while open is DONE */
     tf_time retry_at; /* TF_NEVER: nothing waits for a time */
-    bool waiting;     /* for retry_at */
     tf_request open_request;
     tf_request subscribe_request;
     tf_request close_request;
     tf_request confirm_request;
+    bool waiting; /* for retry_at */
     bool creates; /* `open` makes the channel if it is missing */
     bool close_wanted;
     bool close_requested;
@@ -94,13 +94,13 @@ typedef struct tf_client_channel {
     tf_sub_state sub;
     tf_from from;
     bool echo;
+    bool epoch_told; /* a GAP says already that the numbering is another one */
     tf_local subscription; /* while LIVE */
     uint64_t epoch;        /* of next */
     uint64_t next;         /* 0: not known yet */
     uint64_t received;     /* bytes of activities, of this subscription */
     uint64_t limit;        /* of them, that we told the peer */
     uint64_t backlog;      /* bytes of activities that wait as events */
-    bool epoch_told;       /* a GAP says already that the numbering is another one */
     /* What the application has of it, and what it confirmed; seqs below: */
     uint64_t handed_epoch;
     uint64_t handed;
