@@ -43,6 +43,9 @@ int tf_cmd_sub(int argc, char **argv);
 int tf_cmd_ping(int argc, char **argv);
 int tf_cmd_channel(int argc, char **argv);
 int tf_cmd_cat(int argc, char **argv);
+int tf_cmd_backup(int argc, char **argv);
+int tf_cmd_restore(int argc, char **argv);
+int tf_cmd_store(int argc, char **argv);
 int tf_cmd_version(int argc, char **argv);
 int tf_cmd_help(int argc, char **argv);
 
@@ -88,6 +91,9 @@ const tf_option *tf_ping_options(void);
 const tf_option *tf_channel_options(void);
 const tf_option *tf_cat_options(void);
 const tf_option *tf_keygen_options(void);
+const tf_option *tf_backup_options(void);
+const tf_option *tf_restore_options(void);
+const tf_option *tf_store_options(void);
 /* The table of a command, NULL when it has none. */
 const tf_option *tf_options_of(const char *command);
 
@@ -140,6 +146,31 @@ int tf_cli_error(const tf_cli *cli, tf_err err);
 int tf_cli_event(tf_cli *cli, const tf_node_event *event);
 /* Prints the statistics if they were asked for, frees everything. */
 void tf_cli_end(tf_cli *cli);
+
+/* -- a store without its relay (data.c) ---------------------------------------------------------------------------- */
+
+typedef struct tf_cli_store {
+    const char *command;
+    const char *config_path; /* NULL: none */
+    const char *data;        /* --data; NULL: as the config says, or the default */
+    char directory[TF_PATH_MAX]; /* of the data */
+    char path[TF_PATH_MAX + 8];  /* of the store in it */
+} tf_cli_store;
+
+#define TF_CLI_STORE_OPTIONS                                                                                           \
+    {'c', "config", "FILE", "configuration file of the relay"},                                                        \
+    {0, "data", "DIR", "its data directory (default: $STATE_DIRECTORY, else $XDG_STATE_HOME/twofold)"}
+
+/* True: the option of that name was one of these. */
+bool tf_cli_store_option(tf_cli_store *s, const tf_options *o, const char *name);
+/* Fills directory and path. TF_EXIT_OK, or the code to exit with (the user was told). */
+int tf_cli_find_store(tf_cli_store *s);
+struct tf_check_report;
+/* A line for each finding: on stderr for people, or as JSON on stdout. */
+void tf_cli_tell_findings(const char *command, const struct tf_check_report *report);
+void tf_cli_print_findings(const struct tf_check_report *report, bool json);
+/* The exit code that goes with an error of a store. */
+int tf_cli_store_exit(tf_err err);
 
 /* -- output (output.c) --------------------------------------------------------------------------------------------- */
 

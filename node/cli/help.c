@@ -21,11 +21,20 @@ const tf_option *tf_options_of(const char *command)
     if (strcmp(command, "cat") == 0) {
         return tf_cat_options();
     }
+    if (strcmp(command, "backup") == 0) {
+        return tf_backup_options();
+    }
+    if (strcmp(command, "restore") == 0) {
+        return tf_restore_options();
+    }
+    if (strcmp(command, "store") == 0) {
+        return tf_store_options();
+    }
     return strcmp(command, "keygen") == 0 ? tf_keygen_options() : NULL;
 }
 
 static const char exit_codes[] = "Exit codes: 0 ok, 1 negative result, 2 usage, 3 cannot reach, 4 refused for good, 5 timeout,\n"
-                                 "6 degraded, 7 damaged, 8 bad config, 70 internal, 130 interrupted.\n";
+                                 "6 degraded, 7 store damaged, 8 bad config, 70 internal, 130 interrupted.\n";
 
 static void print_all(void)
 {

@@ -13,6 +13,9 @@ const tf_command tf_commands[] = {
     {"ping", tf_cmd_ping, "URI", "ask a relay by both routes: which answers, and which first"},
     {"cat", tf_cmd_cat, "URI CHANNEL", "print what is stored of a channel, and end"},
     {"channel", tf_cmd_channel, "ls|info|create|close|trim|gaps URI [CHANNEL]", "see and change the channels of a relay"},
+    {"backup", tf_cmd_backup, "[-c FILE | --data DIR] DEST", "copy the store of a relay, which may be running"},
+    {"restore", tf_cmd_restore, "[-c FILE | --data DIR] SRC", "make the store of a new relay from a backup"},
+    {"store", tf_cmd_store, "check [-c FILE | --data DIR]", "look for damage in the store of a relay that is not running"},
     {"keygen", tf_cmd_keygen, "[-o FILE]", "make an identity"},
     {"pubkey", tf_cmd_pubkey, "[FILE]", "print the node id of an identity"},
     {"version", tf_cmd_version, "", "print the version"},
@@ -21,9 +24,8 @@ const tf_command tf_commands[] = {
 };
 
 /* Names that later versions use; not to be taken by anything else. */
-static const char *const reserved[] = {"status", "top",   "doctor", "bench",  "ref",
-                                       "call",   "serve",  "check",  "reload", "drain",   "backup",
-                                       "restore", "store", "peer",  "acl",    "events", "trace",   "completion"};
+static const char *const reserved[] = {"status", "top",    "doctor", "bench", "ref", "call",   "serve", "check",
+                                       "reload", "drain",  "peer",   "acl",   "events", "trace", "completion"};
 
 int tf_cmd_version(int argc, char **argv)
 {
@@ -58,7 +60,8 @@ int main(int argc, char **argv)
     (void)signal(SIGPIPE, SIG_IGN);
     event_set_log_callback(ignore_warning);
     if (argc < 2) {
-        return tf_usage("", "a command is needed: relay, pub, sub, cat, channel, ping, keygen, pubkey, version or help");
+        return tf_usage("", "a command is needed: relay, pub, sub, cat, channel, ping, backup, restore, store, keygen, "
+                            "pubkey, version or help");
     }
     const char *name = argv[1];
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {

@@ -504,6 +504,11 @@ bool tf_log_reader_key(const tf_log_reader *reader, uint64_t *out)
     return reader->has_key;
 }
 
+uint64_t tf_log_reader_durable(const tf_log_reader *reader)
+{
+    return reader->durable;
+}
+
 uint64_t tf_log_reader_last(const tf_log_reader *reader)
 {
     return reader->expected - 1;

@@ -74,6 +74,9 @@ const tf_log_report *tf_log_reader_report(const tf_log_reader *reader);
 size_t tf_log_reader_files(const tf_log_reader *reader, const tf_log_file **out);
 /* The log's key: false: no file has a valid header. */
 bool tf_log_reader_key(const tf_log_reader *reader, uint64_t *out);
+/* The highest LSN that was known durable when the files were looked at (`from` at least): what is missing up to it is
+ * damage, or (live) was recycled. */
+uint64_t tf_log_reader_durable(const tf_log_reader *reader);
 /* After next said TF_ERR_CLOSED: the highest LSN that was handed out, is damaged or was asked to be passed over. */
 uint64_t tf_log_reader_last(const tf_log_reader *reader);
 #endif
