@@ -34,7 +34,7 @@ const tf_option *tf_options_of(const char *command)
 }
 
 static const char exit_codes[] = "Exit codes: 0 ok, 1 negative result, 2 usage, 3 cannot reach, 4 refused for good, 5 timeout,\n"
-                                 "6 degraded, 7 store damaged, 8 bad config, 70 internal, 130 interrupted.\n";
+                                 "6 degraded, 7 damaged, 8 bad config, 70 internal, 130 interrupted.\n";
 
 static void print_all(void)
 {
