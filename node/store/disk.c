@@ -46,7 +46,8 @@ void tf_disk_wait(tf_disk_store *store, pthread_cond_t *condition, int64_t until
 
 const char *tf_disk_index_path(const tf_disk_store *store, char out[TF_DISK_PATH_MAX])
 {
-    (void)snprintf(out, TF_DISK_PATH_MAX, "%s/%s", store->config.directory, INDEX_NAME);
+    const char *directory = store->config.directory;
+    (void)snprintf(out, TF_DISK_PATH_MAX, "%s%s%s", directory, directory[0] == '\0' ? "" : "/", INDEX_NAME);
     return out;
 }
 

@@ -20,7 +20,7 @@ typedef struct tf_disk_store tf_disk_store;
 
 /* A limit of 0 means its default. */
 typedef struct tf_disk_store_config {
-    const char *directory; /* exists; for SQLite */
+    const char *directory; /* exists; for SQLite. "": its names are those of `vfs` */
     const tf_files *files; /* the same directory, for all else; NULL: its real files */
     const char *vfs;       /* SQLite's; NULL: its default */
     const tf_mem *mem;     /* used by the caller's thread only */
