@@ -54,7 +54,7 @@ static tf_err ask(tf_db *db, const char *sql, int64_t *out)
 
 #define PAGE_BYTES 4096u /* SQLite's default */
 
-/* auto_vacuum has to come first: it is a property of the file from its first table on. No mmap: a disk error would be a
+/* secure_delete is on in Debian's SQLite: it would write every page that is freed. auto_vacuum has to come first: it is a property of the file from its first table on. No mmap: a disk error would be a
  * SIGBUS instead of an error. */
 static tf_err set_up(tf_db *db)
 {
@@ -62,7 +62,7 @@ static tf_err set_up(tf_db *db)
     uint64_t wal = db->checkpoint_bytes < TF_DB_WAL_BYTES ? db->checkpoint_bytes : TF_DB_WAL_BYTES;
     (void)snprintf(sql, sizeof(sql),
                    "%sPRAGMA synchronous = FULL; PRAGMA journal_size_limit = %llu; PRAGMA wal_autocheckpoint = %llu; "
-                   "PRAGMA cache_size = -16384; PRAGMA mmap_size = 0; PRAGMA temp_store = MEMORY; "
+                   "PRAGMA cache_size = -16384; PRAGMA mmap_size = 0; PRAGMA temp_store = MEMORY; PRAGMA secure_delete = OFF; "
                    "PRAGMA cell_size_check = ON;",
                    db->read_only ? "" : "PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL; ", (unsigned long long)wal,
                    (unsigned long long)db->checkpoint_bytes / PAGE_BYTES);

@@ -195,12 +195,19 @@ static tf_err open_writable(tf_disk_store *store, const tf_db_config *config, ch
 static tf_err open_index(tf_disk_store *store, char why[TF_WHY_MAX])
 {
     char path[TF_DISK_PATH_MAX];
+    tf_file *file = NULL;
+    tf_err err = tf_files_open(&store->files, INDEX_NAME, TF_FILE_ANY, &file); /* made for its owner alone */
+    tf_files_close(&store->files, file);
+    if (err != TF_OK && err != TF_ERR_FULL) {
+        (void)tf_why(why, "%s cannot be opened: %s", tf_disk_index_path(store, path), strerror(errno));
+        return err;
+    }
     tf_db_config config = {
         .path = tf_disk_index_path(store, path),
         .vfs = store->config.vfs,
         .checkpoint_bytes = store->apply_unit,
         .mem = tf_edge_mem()};
-    tf_err err = open_writable(store, &config, why);
+    err = open_writable(store, &config, why);
     config.read_only = true;
     if (err == TF_OK) {
         err = tf_db_open(&store->read_db, &config, why);

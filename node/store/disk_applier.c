@@ -3,19 +3,22 @@
  *
  * Room for freeing room (S11): a file `spare` holds as much as a checkpoint and a trim may need. When the disk is full and
  * something was trimmed, it is removed; the trims go into the index out of turn, what they free is deleted, and the spare
- * is made again before the log may grow. */
+ * is made again before the log may grow. Without a spare nothing is applied that takes room, unless a trim has just made
+ * some. */
 #include <errno.h>
 #include <string.h>
 
 #include "node/store/disk_internal.h"
 
-#define COLLECT_STEP 64u /* pieces deleted in one transaction */
+#define COLLECT_STEP 64u /* pieces deleted in one transaction, */
+#define RESCUE_STEP 2u   /* and while the disk is full */
 
 typedef struct applier {
     tf_disk_store *store;
     bool collecting;      /* there may be more to delete */
     bool full;            /* the last batch found no room */
     bool spare;           /* the file is there */
+    bool rescued;         /* trims made room: what waits is tried without a spare, until it fails */
     bool at_bound;        /* of the log: no segment can be made before something is released */
     uint64_t floors_seen;
     int64_t retry_ms;     /* of a batch, after a failure; INT64_MAX: none */
@@ -95,6 +98,7 @@ static void batch_failed(applier *a, tf_err err)
 {
     tf_disk_store *store = a->store;
     a->full = err == TF_ERR_FULL;
+    a->rescued = false;
     a->retry_ms = tf_disk_now_ms() + TF_DISK_RETRY_MS;
     store->db_state = a->full ? TF_STORE_FULL : TF_STORE_UNAVAILABLE;
     store->last_errno = a->full ? ENOSPC : EIO;
@@ -183,14 +187,27 @@ static tf_err apply_trims(applier *a, const tf_tail_block *first, const tf_tail_
     return tf_db_apply_commit(db);
 }
 
+/* In small steps, each of which needs little room to begin with. */
+static tf_err delete_trimmed(tf_db *db)
+{
+    bool more = true;
+    tf_err err = TF_OK;
+    while (err == TF_OK && more) {
+        err = tf_db_collect(db, RESCUE_STEP, &more);
+        if (err == TF_OK) {
+            err = tf_db_checkpoint(db, false);
+        }
+    }
+    return err;
+}
+
 /* The disk is full, but something was trimmed. The mutex is held, and again at the end. */
 static void rescue(applier *a)
 {
     tf_disk_store *store = a->store;
     const tf_tail_block *first = store->to_apply;
     const tf_tail_block *last = store->to_apply_last;
-    bool more = true;
-    a->floors_seen = store->floors;
+    uint64_t floors = store->floors;
     (void)pthread_mutex_unlock(&store->mutex);
     if (a->spare) {
         tf_err ignored = store->files.table->remove(store->files.ctx, TF_DISK_SPARE);
@@ -201,14 +218,14 @@ static void rescue(applier *a)
     if (err == TF_OK && first != NULL) {
         err = apply_trims(a, first, last);
     }
-    while (err == TF_OK && more) {
-        err = tf_db_collect(store->apply_db, COLLECT_STEP, &more);
-    }
     if (err == TF_OK) {
-        err = tf_db_checkpoint(store->apply_db, false);
+        err = delete_trimmed(store->apply_db);
     }
     (void)pthread_mutex_lock(&store->mutex);
+    a->rescued = err == TF_OK;
+    a->floors_seen = err == TF_OK ? floors : a->floors_seen;
     a->retry_ms = err == TF_OK ? 0 : tf_disk_now_ms() + TF_DISK_RETRY_MS;
+    a->prepare_ms = INT64_MAX; /* the spare may be made at once */
 }
 
 static void collect(applier *a)
@@ -230,16 +247,21 @@ static void prepare(applier *a)
     if (!a->spare) {
         err = make_spare(store);
         a->spare = err == TF_OK;
+        a->full = a->full && !a->spare;
     } else {
         err = tf_commit_log_prepare(store->log);
     }
     (void)pthread_mutex_lock(&store->mutex);
+    if (!a->spare) {
+        store->db_state = TF_STORE_FULL; /* nothing is applied */
+        store->last_errno = ENOSPC;
+    } else if (store->db_state == TF_STORE_FULL && !a->full) {
+        store->db_state = TF_STORE_WRITABLE;
+    }
     a->at_bound = err == TF_ERR_AGAIN;
     a->prepare_ms = err == TF_OK || a->at_bound ? INT64_MAX : tf_disk_now_ms() + TF_DISK_RETRY_MS;
-    if (err == TF_OK) {
-        store->freed++;
-        (void)pthread_cond_signal(&store->to_writer);
-    }
+    store->freed += err == TF_OK ? 1u : 0u;
+    (void)pthread_cond_signal(&store->to_writer);
 }
 
 /* -- the thread ---------------------------------------------------------------------------------------------------- */
@@ -252,7 +274,7 @@ static bool is_due(int64_t when_ms)
 static int64_t apply_when(const applier *a)
 {
     const tf_disk_store *store = a->store;
-    if (store->to_apply == NULL) {
+    if (store->to_apply == NULL || !(a->spare || a->rescued)) {
         return INT64_MAX;
     }
     if (a->retry_ms != INT64_MAX) {
@@ -279,7 +301,7 @@ static bool work(applier *a)
         prepare(a);
         return true;
     }
-    if (a->full && a->floors_seen != store->floors) {
+    if ((a->full || !a->spare) && a->floors_seen != store->floors && (a->retry_ms == INT64_MAX || is_due(a->retry_ms))) {
         rescue(a);
         return true;
     }
@@ -292,6 +314,16 @@ static bool work(applier *a)
         return true;
     }
     return false;
+}
+
+/* When there may be work without anybody saying so. The mutex is held. */
+static int64_t next_time(const applier *a)
+{
+    int64_t apply = apply_when(a);
+    int64_t prepare = prepare_when(a);
+    int64_t soonest = apply < prepare ? apply : prepare;
+    bool rescues = a->floors_seen != a->store->floors && (a->full || !a->spare);
+    return rescues && a->retry_ms < soonest ? a->retry_ms : soonest;
 }
 
 void *tf_disk_applier_main(void *ctx)
@@ -311,9 +343,7 @@ void *tf_disk_applier_main(void *ctx)
             break; /* what the index did not take, the log keeps */
         }
         if (!did) {
-            int64_t apply = apply_when(&a);
-            int64_t prepare = prepare_when(&a);
-            tf_disk_wait(store, &store->to_applier, apply < prepare ? apply : prepare);
+            tf_disk_wait(store, &store->to_applier, next_time(&a));
         }
     }
     (void)pthread_mutex_unlock(&store->mutex);

@@ -136,6 +136,7 @@ tf_err tf_disk_restore_block(tf_disk_store *store, tf_tail_block *block)
     tf_err err = tf_catalog_apply(&store->catalog, block);
     learn_keys(store, block);
     queue_apply(store, block);
+    store->floors++; /* there may be trims in it */
     return err;
 }
 
