@@ -1,4 +1,5 @@
 /* node/store/disk: what a store must do, on the one on disk, with real files. */
+#include <ftw.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,14 +51,20 @@ static tf_store suite_reopen(void *ctx)
     return open_store(f);
 }
 
+static int remove_one(const char *path, const struct stat *state, int type, struct FTW *where)
+{
+    (void)state;
+    (void)type;
+    (void)where;
+    return remove(path);
+}
+
 static void suite_close(void *ctx)
 {
     fixture *f = ctx;
-    char command[96];
     tf_disk_store_close(f->store);
     f->store = NULL;
-    (void)snprintf(command, sizeof(command), "rm -r %s", f->directory);
-    must(system(command) == 0, "the directory cannot be removed");
+    must(nftw(f->directory, remove_one, 8, FTW_DEPTH | FTW_PHYS) == 0, "the directory cannot be removed");
 }
 
 static void suite_settle(void *ctx)
