@@ -159,7 +159,7 @@ static tf_err find_gap(tf_db *db, uint64_t channel, uint64_t seq, tf_db_gap *gap
 static tf_err find_end(tf_db *db, uint64_t channel, uint64_t seq, tf_db_gap *gap)
 {
     numbers n;
-    place p;
+    place p = {0};
     uint64_t reach = 0; /* from seq: still bad */
     uint64_t step = 1;
     *gap = (tf_db_gap){seq, UINT64_MAX};
@@ -225,7 +225,7 @@ tf_err tf_db_load(tf_db *db, uint64_t channel, uint64_t seq, tf_db_block **out, 
 
 tf_err tf_db_hole_next(tf_db *db, uint64_t channel, uint64_t *position, tf_store_damage *out)
 {
-    numbers n;
+    numbers n = {0};
     tf_err err = get_numbers(db, channel, &n);
     uint64_t seq = *position > n.first ? *position : n.first;
     while (err == TF_OK && seq <= n.head) {

@@ -251,6 +251,26 @@ static tf_err put_cursors(repair *r, uint64_t channel)
 
 /* -- channels ------------------------------------------------------------------------------------------------------ */
 
+/* What is true of a channel beside its messages. */
+static tf_err put_state(repair *r, const tf_store_channel *c)
+{
+    tf_store_op op = {.kind = TF_STORE_TRIM, .channel = c->number, .seq = c->first};
+    tf_err err = tf_db_apply_any(r->to, &op);
+    if (err == TF_OK) {
+        op = (tf_store_op){.kind = TF_STORE_FORGET, .channel = c->number, .time_ms = c->keys_since_ms};
+        err = tf_db_apply_any(r->to, &op);
+    }
+    if (err == TF_OK) {
+        op = (tf_store_op){.kind = TF_STORE_EPOCH, .channel = c->number, .epoch = c->epoch};
+        err = tf_db_apply_any(r->to, &op);
+    }
+    if (err == TF_OK && c->closed) {
+        op = (tf_store_op){.kind = TF_STORE_CLOSE, .channel = c->number};
+        err = tf_db_apply_any(r->to, &op);
+    }
+    return err;
+}
+
 static tf_err put_channel(repair *r, tf_store_channel *c)
 {
     size_t from = r->at;
@@ -271,16 +291,10 @@ static tf_err put_channel(repair *r, tf_store_channel *c)
     if (err == TF_OK) {
         err = raise(r, c);
     }
-    tf_store_op ops[] = {{.kind = TF_STORE_TRIM, .channel = c->number, .seq = c->first},
-                         {.kind = TF_STORE_FORGET, .channel = c->number, .time_ms = c->keys_since_ms},
-                         {.kind = c->closed ? TF_STORE_CLOSE : TF_STORE_TRIM, .channel = c->number, .seq = c->first},
-                         {.kind = TF_STORE_EPOCH, .channel = c->number, .epoch = c->epoch}};
     if (lost) {
-        sqlite3_randomness(sizeof(ops[3].epoch), &ops[3].epoch);
+        sqlite3_randomness(sizeof(c->epoch), &c->epoch);
     }
-    for (size_t i = 0; i < sizeof(ops) / sizeof(*ops) && err == TF_OK; i++) {
-        err = tf_db_apply_any(r->to, &ops[i]);
-    }
+    err = err == TF_OK ? put_state(r, c) : err;
     if (err == TF_OK && lost) {
         err = report(r, TF_DB_NEW_EPOCH, c->number, c->first, c->head);
     }

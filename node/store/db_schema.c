@@ -116,8 +116,8 @@ static tf_err migrate(tf_db *db, const char *path, char why[TF_WHY_MAX])
     if (err == TF_OK) {
         err = judge(db, path, version, why);
     }
-    for (; err == TF_OK && version < TF_DB_VERSION; version++) {
-        err = exec(db, steps[version]);
+    for (size_t i = 0; i < TF_DB_VERSION && err == TF_OK; i++) {
+        err = version <= (int64_t)i ? exec(db, steps[i]) : TF_OK;
     }
     char sql[128];
     (void)snprintf(sql, sizeof(sql), "PRAGMA application_id = %d; PRAGMA user_version = %d;", TF_DB_APPLICATION_ID,
