@@ -472,7 +472,7 @@ def test_rate_is_a_most_and_windows_of_all_sizes_work(world):
 
 
 def test_retry_limit_gives_up_and_names_the_client_id(world):
-    config = world.write("full.ini", "[limits]\nstore_bytes = 1MiB\n")
+    config = world.write("full.ini", "[store]\nkind = memory\n[limits]\nstore_bytes = 1MiB\n")
     relay = world.relay("-c", config)
     body = world.write("body", b"x" * 600000 + b"\n")
     world.pub(relay.uri, "c", "-f", body).succeeds()
