@@ -74,6 +74,13 @@ void tf_lossy_files_fail_sync_at(tf_lossy_files *lossy, uint64_t n)
     tf_lossy_unlock(lossy);
 }
 
+void tf_lossy_files_seed(tf_lossy_files *lossy, uint64_t seed)
+{
+    tf_lossy_lock(lossy);
+    tf_test_random_init(&lossy->random, seed);
+    tf_lossy_unlock(lossy);
+}
+
 void tf_lossy_files_stop_at(tf_lossy_files *lossy, uint64_t n)
 {
     tf_lossy_lock(lossy);

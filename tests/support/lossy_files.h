@@ -51,6 +51,8 @@ tf_files tf_lossy_files_get(tf_lossy_files *lossy);
 void tf_lossy_files_fail_at(tf_lossy_files *lossy, uint64_t n, tf_lossy_fault fault, bool for_ever);
 /* The same for syncs alone, of files and folders: EIO, once. */
 void tf_lossy_files_fail_sync_at(tf_lossy_files *lossy, uint64_t n);
+/* What syncs that fail leave on the disk comes from it. */
+void tf_lossy_files_seed(tf_lossy_files *lossy, uint64_t seed);
 /* From the n-th operation on (0: the next one) the power is off: all fail with EIO and do nothing, but that the n-th may
  * have been under way. */
 void tf_lossy_files_stop_at(tf_lossy_files *lossy, uint64_t n);

@@ -47,6 +47,27 @@ START_TEST(commit_log_appends_are_replayed_after_a_restart)
 }
 END_TEST
 
+START_TEST(commit_log_recycled_segments_keep_what_is_written_to_them)
+{
+    for (uint64_t seed = 0; seed < 8; seed++) {
+        static log_world w;
+        tf_lossy_files *lossy = tf_lossy_files_new(UINT64_MAX);
+        world_init(&w, tf_lossy_files_get(lossy));
+        world_recover(&w);
+        for (uint64_t i = 0; i < 12 + seed; i++) {
+            ck_assert_int_eq(world_append(&w, 1, 90000, false), TF_OK);
+            world_release(&w, w.acked - 1);
+            ck_assert_int_eq(world_prepare(&w), TF_OK);
+        }
+        world_close(&w);
+        tf_lossy_files_crash(lossy, seed);
+        world_recover(&w);
+        world_close(&w);
+        tf_lossy_files_free(lossy);
+    }
+}
+END_TEST
+
 typedef enum ending {
     CRASH,
     KILL,
@@ -211,6 +232,7 @@ static bool crash_after_failed_sync(uint64_t n, uint64_t seed)
 {
     static log_world w;
     tf_lossy_files *lossy = tf_lossy_files_new(UINT64_MAX);
+    tf_lossy_files_seed(lossy, seed);
     world_init(&w, tf_lossy_files_get(lossy));
     world_recover(&w);
     for (int i = 0; i < 3; i++) {
@@ -255,6 +277,7 @@ START_TEST(commit_log_removed_retries_do_not_come_back_under_given_lsns)
     for (uint64_t seed = 0; seed < 60; seed++) {
         static log_world w;
         tf_lossy_files *lossy = tf_lossy_files_new(UINT64_MAX);
+        tf_lossy_files_seed(lossy, seed);
         world_init(&w, tf_lossy_files_get(lossy));
         w.ahead = 2;
         world_recover(&w);
@@ -300,6 +323,7 @@ START_TEST(commit_log_retry_names_what_was_acked_and_cannot_be_read_back)
     tf_commit_log_get_stats(w.log, &stats);
     ck_assert_uint_eq(stats.given_up, 1);
     ck_assert_uint_eq(stats.durable_lsn, 8);
+    ck_assert_int_eq(world_prepare(&w), TF_OK);
     world_release(&w, 8);
     ck_assert_int_eq(world_prepare(&w), TF_OK);
     tf_commit_log_get_stats(w.log, &stats);
@@ -346,6 +370,7 @@ END_TEST
 int main(void)
 {
     const TTest *const tests[] = {commit_log_appends_are_replayed_after_a_restart,
+                                  commit_log_recycled_segments_keep_what_is_written_to_them,
                                   commit_log_crash_at_every_operation_loses_nothing_that_was_acked,
                                   commit_log_kill_at_every_operation_loses_nothing_that_was_acked,
                                   commit_log_crash_after_a_kill_loses_nothing_that_was_replayed,
