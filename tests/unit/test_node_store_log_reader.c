@@ -185,6 +185,36 @@ START_TEST(log_reader_torn_last_group_is_left_out_and_does_not_come_back)
 }
 END_TEST
 
+START_TEST(log_reader_group_that_was_written_again_counts_there_alone)
+{
+    scene s = {.lossy = tf_lossy_files_new(UINT64_MAX)};
+    uint64_t end = 0;
+    for (uint64_t seed = 0; seed < 20 && end == 0; seed++) { /* until the disk has the group that failed */
+        tf_lossy_files_free(s.lossy);
+        s.lossy = tf_lossy_files_new(UINT64_MAX);
+        tf_lossy_files_seed(s.lossy, seed);
+        world_init(&s.world, tf_lossy_files_get(s.lossy));
+        world_recover(&s.world);
+        ck_assert_int_eq(world_append(&s.world, 2, 1500, false), TF_OK);
+        tf_lossy_files_fail_sync_at(s.lossy, 0);
+        ck_assert_int_eq(world_append(&s.world, 6, 1500, false), TF_ERR_IO);
+        ck_assert_int_eq(world_retry(&s.world, NULL), TF_OK);
+        ck_assert_int_eq(world_append(&s.world, 1, 100, false), TF_OK);
+        world_close(&s.world);
+        tf_lossy_files_crash(s.lossy, seed);
+        uint64_t offset = TF_LOG_SEGMENT_HEADER + 512 * 7;
+        tf_log_group group;
+        bool there = tf_log_group_find(tf_lossy_files_bytes(s.lossy, FIRST_FILE), key_of(&s), 1, &offset, &group);
+        end = there ? offset : 0;
+    }
+    ck_assert_uint_gt(end, 0);
+    ck_assert(tf_lossy_files_flip(s.lossy, FIRST_FILE, end + 2500, 1)); /* not in its first record, nor its last */
+    ck_assert_uint_eq(replay(&s, &end), 0);
+    ck_assert_uint_eq(end, 10);
+    tear_down(&s);
+}
+END_TEST
+
 START_TEST(log_reader_old_groups_in_recycled_segments_are_not_believed)
 {
     scene s;
@@ -431,6 +461,7 @@ int main(void)
 {
     const TTest *const tests[] = {log_reader_flipped_bit_in_any_block_is_named_and_costs_no_more_than_its_group,
                                   log_reader_torn_last_group_is_left_out_and_does_not_come_back,
+                                  log_reader_group_that_was_written_again_counts_there_alone,
                                   log_reader_old_groups_in_recycled_segments_are_not_believed,
                                   log_reader_damage_below_what_is_known_durable_is_named_record_by_record,
                                   log_reader_missing_segment_is_damage,
