@@ -66,7 +66,7 @@ TF_MUST_CHECK tf_err tf_db_apply_early(tf_db *db, const tf_store_op *op);
 #define TF_DB_CHECKPOINT_BYTES (16u << 20)
 TF_MUST_CHECK tf_err tf_db_checkpoint(tf_db *db, bool truncate);
 
-/* Gives room back, in at most about `budget` pieces of up to 64 KiB and one transaction: blocks below the trim floors,
+/* Gives room back, in at most about `budget` pieces of up to 64 KiB and three transactions: blocks below the trim floors,
  * runs of keys to be merged or freed of forgotten keys, free pages of the file. *more: there is more to do. */
 TF_MUST_CHECK tf_err tf_db_collect(tf_db *db, unsigned budget, bool *more);
 
