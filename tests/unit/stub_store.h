@@ -142,7 +142,11 @@ static inline bool stub_cursor_next(void *ctx, uint64_t channel, size_t *positio
 static inline bool stub_damage_next(void *ctx, size_t *position, tf_store_damage *out)
 {
     stub_store *s = ctx;
-    return s->inner.table->damage_next(s->inner.ctx, position, out);
+    if (s->damaged_to == 0) {
+        return s->inner.table->damage_next(s->inner.ctx, position, out);
+    }
+    *out = (tf_store_damage){1, s->damaged_from, s->damaged_to}; /* of the first channel */
+    return (*position)++ == 0;
 }
 
 static inline void stub_get_stats(void *ctx, tf_store_stats *out)
