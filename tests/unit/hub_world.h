@@ -168,6 +168,29 @@ static inline void world_disconnect(world *w, world_pair *pair)
     pair->open = false;
 }
 
+/* The node begins again on its store: all its connections are gone, and what was not committed. */
+static inline void world_restart(world *w, world_node *node)
+{
+    for (size_t i = 0; i < WORLD_PAIRS; i++) {
+        world_pair *pair = &w->pairs[i];
+        if (pair->open && (pair->end[0].node == node || pair->end[1].node == node)) {
+            world_disconnect(w, pair);
+        }
+    }
+    tf_hub_free(node->hub);
+    node->stub.group = NULL;
+    node->stub.hold = false;
+    node->instance += 1000;
+    tf_store store = stub_get(&node->stub);
+    tf_hub_config config = {.mem = &w->heap.mem,
+                            .rand = &w->random.rand,
+                            .node_id = node->id,
+                            .instance = node->instance,
+                            .ids = &node->ids,
+                            .store = &store};
+    ck_assert_int_eq(tf_hub_new(&node->hub, &config), TF_OK);
+}
+
 static inline void world_free(world *w)
 {
     for (size_t i = 0; i < WORLD_PAIRS; i++) {

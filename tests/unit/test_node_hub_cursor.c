@@ -45,25 +45,10 @@ static uint64_t stored_cursor(setup *s, const char *name)
     return err == TF_OK ? cursor.next : 0;
 }
 
-/* The relay begins again on its store: all its connections are gone. */
+/* Both ends begin again. */
 static void restart(setup *s)
 {
-    stub_store stub = s->node->stub;
-    for (size_t i = 0; i < WORLD_PAIRS; i++) {
-        if (s->w.pairs[i].open) {
-            world_disconnect(&s->w, &s->w.pairs[i]);
-        }
-    }
-    tf_hub_free(s->node->hub);
-    tf_store store = stub_get(&s->node->stub);
-    tf_hub_config config = {.mem = &s->w.heap.mem,
-                            .rand = &s->w.random.rand,
-                            .node_id = s->node->id,
-                            .instance = 7,
-                            .ids = &s->node->ids,
-                            .store = &store};
-    ck_assert_ptr_null(stub.group);
-    ck_assert_int_eq(tf_hub_new(&s->node->hub, &config), TF_OK);
+    world_restart(&s->w, s->node);
     free(s->raw);
     free(s->other);
     s->raw = raw_new(&s->w, s->node, 21);
