@@ -8,7 +8,7 @@
 #define CLIENTS 2u
 #define SENDS 40u
 #define ROUNDS 16u
-#define HEALED_ROUNDS 400u
+#define HEALED_ROUNDS 150u
 
 typedef enum state { WAITING, ASKED, ACKED, GIVEN_UP } state;
 
@@ -155,7 +155,7 @@ static void heal(history *h)
     for (unsigned round = 0; round < HEALED_ROUNDS; round++) {
         bool done = true;
         for (size_t i = 0; i < CLIENTS; i++) {
-            push(&h->clients[i], i, SENDS);
+            push(&h->clients[i], i, round == 0 ? SENDS : 8);
             world_settle(&h->w);
             listen(h, &h->clients[i], SIZE_MAX);
             done = done && is_done(&h->clients[i]);
@@ -163,7 +163,7 @@ static void heal(history *h)
         if (done) {
             return;
         }
-        h->w.now += 25 * TF_MS;
+        h->w.now += 100 * TF_MS;
         world_tick(&h->w);
     }
     ck_abort_msg("somebody starves");
@@ -236,7 +236,7 @@ START_TEST(histories_of_refusals_keep_the_order_and_starve_nobody)
     static const tf_refusal all[] = {TF_REFUSAL_RATE_LIMITED, TF_REFUSAL_TOO_MANY_IN_FLIGHT, TF_REFUSAL_OVERLOADED,
                                      TF_REFUSAL_STORE_FULL,   TF_REFUSAL_UNAVAILABLE,        TF_REFUSAL_INTERNAL};
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-        ck_assert_msg(seen[all[i]] > HISTORIES, "%s: %u times only", tf_refusal_name(all[i]), seen[all[i]]);
+        ck_assert_msg(seen[all[i]] > HISTORIES / 2, "%s: %u times only", tf_refusal_name(all[i]), seen[all[i]]);
     }
 }
 END_TEST
