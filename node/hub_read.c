@@ -3,7 +3,7 @@
 
 #define HEAD_MAX 96u /* of the answer, before its items */
 #define GAPS_MAX 8u  /* in one answer */
-#define GAP_BYTES 48u /* of one, and of what is before the first */
+#define GAP_BYTES ((size_t)48) /* of one, and of what is before the first */
 
 static void end_request(tf_conn *conn, tf_read_request *request)
 {
