@@ -111,6 +111,9 @@ def test_relay_killed_again_and_again(world):
         assert sub.is_running(), f"a subscriber ended: {sub.err.tail()}"
 
 
+test_relay_killed_again_and_again.hang = 60 + 36 * KILLS  # a redial may wait for 30 s
+
+
 def test_client_killed_again_and_again(world):
     """What was acked before is stored once, whatever was on its way."""
     chance = random.Random(SEED + 1)

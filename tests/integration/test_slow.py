@@ -72,4 +72,7 @@ def test_slow_subscriber_costs_the_others_nothing(world):
     assert slow.finish() == list(range(1, COUNT + 1)), "the slow one missed something"
 
 
+test_slow_subscriber_costs_the_others_nothing.hang = 900
+
+
 lib.main(globals())
