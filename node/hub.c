@@ -330,7 +330,7 @@ static tf_err pump_out(tf_hub *hub, tf_conn *conn)
     tf_slice message = {NULL, 0};
     while (tf_session_peek_out(conn->session, &message)) {
         tf_err err = tf_link_send(conn->link, hub->now, message);
-        if (err == TF_ERR_AGAIN) {
+        if (err == TF_ERR_AGAIN || err == TF_ERR_CLOSED) { /* closed: its owner is about to hear of it */
             return TF_OK;
         }
         if (err != TF_OK) {
