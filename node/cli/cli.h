@@ -153,6 +153,7 @@ typedef struct tf_cli_store {
     const char *command;
     const char *config_path; /* NULL: none */
     const char *data;        /* --data; NULL: as the config says, or the default */
+    uint64_t segment_size;   /* of the config; 0: the default */
     char directory[TF_PATH_MAX]; /* of the data */
     char path[TF_PATH_MAX + 8];  /* of the store in it */
 } tf_cli_store;

@@ -1,5 +1,6 @@
 /* Where the data directory is, for the commands that work on a store without a relay. */
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include "node/cli/cli.h"
 
@@ -13,7 +14,7 @@ static void print_errors(const tf_config_errors *errors)
     }
 }
 
-static int from_config(const tf_cli_store *s, char data[TF_PATH_MAX])
+static int from_config(tf_cli_store *s, char data[TF_PATH_MAX])
 {
     tf_config *config = NULL;
     tf_config_errors *errors = calloc(1, sizeof(*errors));
@@ -27,6 +28,7 @@ static int from_config(const tf_cli_store *s, char data[TF_PATH_MAX])
     }
     bool in_memory = config->store.kind == TF_CONFIG_STORE_MEMORY;
     (void)snprintf(data, TF_PATH_MAX, "%s", config->data);
+    s->segment_size = config->store.segment_size;
     tf_config_free(config);
     if (in_memory) {
         tf_complain(s->command, "%s keeps its channels in memory (kind in [store]): there is no store", s->config_path);
@@ -39,6 +41,7 @@ int tf_cli_find_store(tf_cli_store *s)
 {
     char data[TF_PATH_MAX] = "";
     char why[TF_WHY_MAX];
+    (void)umask(S_IRWXG | S_IRWXO); /* SQLite makes files, too */
     int code = s->config_path == NULL ? TF_EXIT_OK : from_config(s, data);
     if (code != TF_EXIT_OK) {
         return code;

@@ -15,7 +15,7 @@ const tf_command tf_commands[] = {
     {"channel", tf_cmd_channel, "ls|info|create|close|trim|gaps URI [CHANNEL]", "see and change the channels of a relay"},
     {"backup", tf_cmd_backup, "[-c FILE | --data DIR] DEST", "copy the store of a relay, which may be running"},
     {"restore", tf_cmd_restore, "[-c FILE | --data DIR] SRC", "make the store of a new relay from a backup"},
-    {"store", tf_cmd_store, "check [-c FILE | --data DIR]", "look for damage in the store of a relay that is not running"},
+    {"store", tf_cmd_store, "check|repair [-c FILE | --data DIR]", "look for damage in a store, or save what can be read"},
     {"keygen", tf_cmd_keygen, "[-o FILE]", "make an identity"},
     {"pubkey", tf_cmd_pubkey, "[FILE]", "print the node id of an identity"},
     {"version", tf_cmd_version, "", "print the version"},

@@ -1,9 +1,9 @@
-/* store: look for damage in the store of a relay that is not running. */
+/* store: look for damage in the store of a relay that is not running, and save what can be read of a damaged one. */
 #include <inttypes.h>
 
 #include "node/cli/cli.h"
 #include "node/edge_mem.h"
-#include "node/store/check.h"
+#include "node/store/repair.h"
 
 static const tf_option options[] = {
     TF_CLI_STORE_OPTIONS,
@@ -100,6 +100,50 @@ static int check(const tf_cli_store *s, bool json)
     return finish(&report, json);
 }
 
+static void print_repair(const tf_repair_report *r, bool json)
+{
+    if (json) {
+        for (size_t i = 0; i < r->before.count; i++) {
+            print_finding_json(&r->before.findings[i]);
+        }
+        (void)printf("{\"v\":1,\"repaired\":%s", r->needed ? "true" : "false");
+        if (r->aside[0] != '\0') {
+            tf_out_field("aside", tf_slice_str(r->aside));
+        }
+        (void)printf(",\"replayed\":%" PRIu64 ",\"channels\":%" PRIu64 ",\"messages\":%" PRIu64 "}\n", r->replayed,
+                     r->after.channels, r->after.messages);
+        return;
+    }
+    for (size_t i = 0; i < r->before.count; i++) {
+        print_finding(&r->before.findings[i], stdout);
+    }
+    if (r->aside[0] != '\0') {
+        (void)printf("the old index is kept as %s\n", r->aside);
+    }
+    if (r->new_epochs > 0) {
+        (void)printf("%" PRIu64 " channels go on under a new epoch, since the log has lost changes\n", r->new_epochs);
+    }
+    (void)printf("%s: %" PRIu64 " messages in %" PRIu64 " channels can be read\n",
+                 r->needed ? "repaired" : "nothing to repair", r->after.messages, r->after.channels);
+}
+
+static int repair(const tf_cli_store *s, bool json)
+{
+    static tf_repair_report report;
+    char why[TF_WHY_MAX] = "out of memory";
+    bool broken_pipe = false;
+    const tf_repair_config config = {
+        .directory = s->path, .segment_size = s->segment_size, .mem = tf_edge_mem(), .rand = tf_edge_rand()};
+    tf_err err = tf_repair_store(&config, &report, why);
+    if (err != TF_OK) {
+        tf_cli_tell_findings("store", &report.before);
+        tf_complain("store", "%s", why);
+        return tf_cli_store_exit(err);
+    }
+    print_repair(&report, json);
+    return tf_out_flush("store", &broken_pipe) || broken_pipe ? TF_EXIT_OK : TF_EXIT_NEGATIVE;
+}
+
 int tf_cmd_store(int argc, char **argv)
 {
     tf_options o;
@@ -114,11 +158,15 @@ int tf_cmd_store(int argc, char **argv)
         return TF_EXIT_USAGE;
     }
     if (o.operand_count != 1) {
-        return tf_usage("store", "takes one word: check");
+        return tf_usage("store", "takes one word: check or repair");
     }
-    if (strcmp(o.operands[0], "check") != 0) {
-        return tf_usage("store", "'%s' is not check", o.operands[0]);
+    bool checks = strcmp(o.operands[0], "check") == 0;
+    if (!checks && strcmp(o.operands[0], "repair") != 0) {
+        return tf_usage("store", "'%s' is neither check nor repair", o.operands[0]);
     }
     int code = tf_cli_find_store(&store);
-    return code == TF_EXIT_OK ? check(&store, json) : code;
+    if (code != TF_EXIT_OK) {
+        return code;
+    }
+    return checks ? check(&store, json) : repair(&store, json);
 }

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "node/keyfile.h"
-#include "node/store/db_copy.h"
+#include "node/store/db_care.h"
 #include "node/store/log_apply.h"
 #include "proto/version.h"
 
@@ -116,30 +116,16 @@ static void drop_copy(work *w)
     remove_file(w, TF_MANIFEST_DB "-shm");
 }
 
-/* An empty file with our mode, which SQLite then fills. */
-static tf_err make_file(const tf_files *files, const char *name, const char *path, char why[TF_WHY_MAX])
-{
-    tf_file *file = NULL;
-    tf_err err = tf_files_open(files, name, TF_FILE_CREATE, &file);
-    tf_files_close(files, file);
-    return err == TF_OK ? TF_OK : explain(err, path, why);
-}
-
 /* The index as of now, and what the log has beyond it. *reached: LSN up to which all is there. */
 static tf_err copy_once(work *w, uint64_t *reached, char why[TF_WHY_MAX])
 {
     tf_log_apply_report log = {.last = 0};
     const tf_db_config config = {.path = w->copy, .mem = w->config->mem};
-    tf_err err = make_file(&w->to, TF_MANIFEST_DB, w->copy, why);
-    if (err != TF_OK) {
-        return err;
+    (void)tf_why(why, "%s cannot be copied", w->index);
+    tf_err err = tf_db_backup(w->live, w->copy, why);
+    if (err == TF_OK) {
+        err = tf_db_open(&w->db, &config, why);
     }
-    err = tf_db_copy(w->live, w->copy);
-    if (err != TF_OK) {
-        (void)tf_why(why, "%s cannot be copied: %s", w->index, tf_db_error_text(w->live));
-        return err;
-    }
-    err = tf_db_open(&w->db, &config, why);
     if (err == TF_OK) {
         (void)tf_why(why, "the commit log cannot be applied to the copy");
         err = tf_log_apply(w->db, &w->from, w->config->mem, &log, why);
@@ -317,7 +303,7 @@ tf_err tf_backup_write(const tf_backup_config *config, tf_manifest *out, tf_chec
 {
     work w = {.config = config};
     *out = (tf_manifest){.size = 0};
-    *check = (tf_check_report){.count = 0};
+    *check = (tf_check_report){.mem = config->mem};
     tf_err err = write_all(&w, out, check, why);
     if (err != TF_OK && w.started) {
         undo(&w);

@@ -4,7 +4,7 @@
  * (manifest.h), which is written last: a directory without one is no backup. It is made while a relay writes the store or
  * not, without its lock and without asking it; all that was acked before the call is in it. The identity of the node is
  * not.
- * Everything in it is durable when the call is over. Not for: what the command prints. Blocks; any thread. */
+ * Everything in it is durable when the call is over. Its modes are what the umask of the process leaves (0077 makes 0600). Not for: what the command prints. Blocks; any thread. */
 #ifndef TF_NODE_STORE_BACKUP_H
 #define TF_NODE_STORE_BACKUP_H
 

@@ -8,9 +8,17 @@
 void tf_check_add(tf_check_report *report, const tf_check_finding *finding)
 {
     report->found++;
+    report->kinds |= 1u << finding->kind;
     if (report->count < TF_CHECK_FINDINGS) {
         report->findings[report->count++] = *finding;
     }
+}
+
+void tf_check_add_text(tf_check_report *report, tf_check_kind kind, const char *text)
+{
+    tf_check_finding finding = {.kind = kind};
+    (void)tf_why(finding.text, "%s", text);
+    tf_check_add(report, &finding);
 }
 
 const char *tf_check_kind_name(tf_check_kind kind)
@@ -20,195 +28,110 @@ const char *tf_check_kind_name(tf_check_kind kind)
         return "damaged";
     case TF_CHECK_LOST:
         return "lost";
+    case TF_CHECK_NUMBERS:
+        return "numbers";
     case TF_CHECK_KEYS:
         return "keys";
-    case TF_CHECK_CURSORS:
-        return "cursors";
     case TF_CHECK_INDEX:
         return "index";
     case TF_CHECK_LOG:
         return "log";
+    case TF_CHECK_NAME:
+        return "name";
+    case TF_CHECK_EPOCH:
+        return "epoch";
     }
     TF_UNREACHABLE();
 }
 
-/* -- one channel --------------------------------------------------------------------------------------------------- */
+/* -- what the index has found -------------------------------------------------------------------------------------- */
 
-typedef struct walk {
-    tf_db *db;
-    tf_check_report *report;
-    const tf_store_channel *channel;
-    tf_check_finding open; /* a range that may grow; first 0: none */
-} walk;
-
-static void name_channel(const tf_store_channel *channel, char out[TF_CHANNEL_NAME_MAX + 1])
+static tf_check_kind kind_of(tf_db_finding_kind kind)
 {
-    if (tf_channel_name_is_valid(channel->name)) {
-        memcpy(out, channel->name.data, channel->name.len);
-        out[channel->name.len] = '\0';
-    } else {
-        (void)snprintf(out, TF_CHANNEL_NAME_MAX + 1, "#%" PRIu64, channel->number);
+    switch (kind) {
+    case TF_DB_BAD_STRUCTURE:
+        return TF_CHECK_INDEX;
+    case TF_DB_BAD_MESSAGES:
+        return TF_CHECK_DAMAGED;
+    case TF_DB_LOST_MESSAGES:
+        return TF_CHECK_LOST;
+    case TF_DB_BAD_NUMBERS:
+        return TF_CHECK_NUMBERS;
+    case TF_DB_BAD_KEYS:
+        return TF_CHECK_KEYS;
+    case TF_DB_NEW_NAME:
+        return TF_CHECK_NAME;
+    case TF_DB_NEW_EPOCH:
+        return TF_CHECK_EPOCH;
     }
+    TF_UNREACHABLE();
 }
 
-static void flush_range(walk *w)
+static const char *text_of(const tf_db_finding *finding)
 {
-    if (w->open.first != 0) {
-        tf_check_add(w->report, &w->open);
+    switch (finding->kind) {
+    case TF_DB_BAD_STRUCTURE:
+        return finding->text;
+    case TF_DB_BAD_MESSAGES:
+        return "messages that cannot be read";
+    case TF_DB_LOST_MESSAGES:
+        return "messages that are not there any more";
+    case TF_DB_BAD_NUMBERS:
+        return "the head or the times of the channel are not those of its messages";
+    case TF_DB_BAD_KEYS:
+        return finding->channel == 0 ? finding->text : "keys that are missing or wrong: resends may be stored again";
+    case TF_DB_NEW_NAME:
+        return "its name was lost, this is its new one";
+    case TF_DB_NEW_EPOCH:
+        return "it goes on under a new epoch, since messages were lost";
     }
-    w->open.first = 0;
+    TF_UNREACHABLE();
 }
 
-static void add_range(walk *w, tf_check_kind kind, uint64_t first, uint64_t last)
+static void name_channel(tf_db *db, uint64_t number, char out[TF_CHANNEL_NAME_MAX + 1])
 {
-    if (w->open.first != 0 && w->open.kind == kind && w->open.last + 1 == first) {
-        w->open.last = last;
-        return;
-    }
-    flush_range(w);
-    w->open = (tf_check_finding){.kind = kind, .first = first, .last = last};
-    name_channel(w->channel, w->open.channel);
-    (void)tf_why(w->open.text, "%s",
-                 kind == TF_CHECK_LOST ? "messages that are not there any more" : "messages that cannot be read");
-}
-
-static void add_finding(walk *w, tf_check_kind kind, const char *text)
-{
-    tf_check_finding finding = {.kind = kind};
-    if (w->channel != NULL) {
-        name_channel(w->channel, finding.channel);
-    }
-    (void)tf_why(finding.text, "%s", text);
-    tf_check_add(w->report, &finding);
-}
-
-/* The key of a block's first message stands for those of all: they were stored together. */
-static tf_err check_key(walk *w, const tf_stored *m)
-{
-    tf_store_key key;
-    if (m->timestamp_ms < w->channel->keys_since_ms) {
-        return TF_OK;
-    }
-    tf_err err = tf_db_find_key(w->db, w->channel->number, &m->origin, m->client_id, &key);
-    if (err == TF_ERR_CLOSED || (err == TF_OK && key.seq < m->seq)) {
-        tf_check_finding finding = {.kind = TF_CHECK_KEYS, .first = m->seq, .last = m->seq};
-        name_channel(w->channel, finding.channel);
-        (void)tf_why(finding.text, "a message whose key is lost: a resend of it would be stored twice");
-        tf_check_add(w->report, &finding);
-    }
-    return err == TF_ERR_CLOSED || err == TF_ERR_DAMAGED ? TF_OK : err;
-}
-
-static tf_err check_block(walk *w, uint64_t *seq)
-{
-    tf_db_block *block = NULL;
-    tf_db_gap gap;
-    tf_stored message;
-    uint64_t head = w->channel->head;
-    tf_err err = tf_db_load(w->db, w->channel->number, *seq, &block, &gap);
-    if (err == TF_OK) {
-        flush_range(w);
-        bool there = tf_db_block_message(block, *seq, &message);
-        TF_ASSERT(there); /* it was asked for */
-        err = check_key(w, &message);
-        uint64_t last = tf_db_block_last(block);
-        w->report->messages += (last < head ? last : head) - *seq + 1;
-        *seq = last + 1;
-        tf_db_block_free(block);
-        return err;
-    }
-    if (err == TF_ERR_CLOSED || err == TF_ERR_DAMAGED) {
-        uint64_t last = gap.last < *seq || gap.last > head ? head : gap.last;
-        add_range(w, err == TF_ERR_CLOSED ? TF_CHECK_LOST : TF_CHECK_DAMAGED, *seq, last);
-        *seq = last + 1;
-        err = TF_OK;
-    }
-    return err;
-}
-
-static tf_err check_cursors(walk *w)
-{
-    uint64_t position = 0;
-    uint64_t before = 0;
-    tf_store_cursor cursor;
-    tf_err err = TF_OK;
-    while (err == TF_OK) {
-        before = position;
-        err = tf_db_cursor_next(w->db, w->channel->number, &position, &cursor);
-        if (err == TF_ERR_DAMAGED) {
-            add_finding(w, TF_CHECK_CURSORS, "the position of a durable subscription cannot be read");
-            err = position == before ? TF_ERR_CLOSED : TF_OK;
-        }
-    }
-    return err == TF_ERR_CLOSED ? TF_OK : err;
-}
-
-static tf_err check_channel(walk *w)
-{
-    tf_err err = TF_OK;
-    for (uint64_t seq = w->channel->first; err == TF_OK && seq <= w->channel->head;) {
-        err = check_block(w, &seq);
-    }
-    flush_range(w);
-    return err == TF_OK ? check_cursors(w) : err;
-}
-
-/* -- all of it ----------------------------------------------------------------------------------------------------- */
-
-static tf_err check_channels(walk *w)
-{
-    uint64_t position = 0;
-    uint64_t before = 0;
+    uint64_t position = number - 1;
     tf_store_channel channel;
-    tf_err err = TF_OK;
-    while (err == TF_OK) {
-        before = position;
-        w->channel = NULL;
-        err = tf_db_channel_next(w->db, &position, &channel);
-        if (err == TF_ERR_DAMAGED) {
-            add_finding(w, TF_CHECK_INDEX, "a channel cannot be read");
-            err = position == before ? TF_ERR_CLOSED : TF_OK;
-        } else if (err == TF_OK) {
-            uint8_t name[TF_CHANNEL_NAME_MAX];
-            memcpy(name, channel.name.data, channel.name.len);
-            channel.name.data = name; /* what follows asks the tf_db, too */
-            w->channel = &channel;
-            w->report->channels++;
-            err = check_channel(w);
-        }
+    bool found = db != NULL && tf_db_channel_next(db, &position, &channel) == TF_OK && channel.number == number;
+    if (found && tf_channel_name_is_valid(channel.name)) {
+        memcpy(out, channel.name.data, channel.name.len);
+        out[channel.name.len] = '\0';
+    } else {
+        (void)snprintf(out, TF_CHANNEL_NAME_MAX + 1, "#%" PRIu64, number);
     }
-    w->channel = NULL;
-    return err == TF_ERR_CLOSED ? TF_OK : err;
 }
 
-static tf_err check_keys(walk *w)
+void tf_check_take(tf_check_report *report, tf_db *db, const tf_db_report *found)
 {
-    uint64_t position = 0;
-    uint64_t before = 0;
-    tf_db_keys *keys = NULL;
-    tf_err err = TF_OK;
-    while (err == TF_OK) {
-        before = position;
-        err = tf_db_keys_load(w->db, &position, &keys);
-        tf_db_keys_free(keys);
-        if (err == TF_ERR_DAMAGED) {
-            add_finding(w, TF_CHECK_KEYS, "keys that cannot be read: sends whose key may be among them are refused");
-            err = position == before ? TF_ERR_CLOSED : TF_OK;
+    for (size_t i = 0; i < found->count; i++) {
+        const tf_db_finding *f = &found->findings[i];
+        tf_check_finding finding = {.kind = kind_of(f->kind), .first = f->first, .last = f->last};
+        if (f->channel != 0) {
+            name_channel(db, f->channel, finding.channel);
         }
+        (void)tf_why(finding.text, "%s", text_of(f));
+        tf_check_add(report, &finding);
     }
-    return err == TF_ERR_CLOSED ? TF_OK : err;
+    report->found += found->left_out;
 }
 
 tf_err tf_check_db(tf_db *db, tf_check_report *report)
 {
-    walk w = {.db = db, .report = report};
+    tf_db_report found;
+    tf_db_report_init(&found, report->mem);
     tf_err err = tf_db_applied(db, &report->applied_lsn);
-    if (err == TF_ERR_DAMAGED) {
-        add_finding(&w, TF_CHECK_INDEX, "its state cannot be read");
-        err = TF_OK;
+    if (err == TF_OK) {
+        err = tf_db_check(db, &found);
     }
     if (err == TF_OK) {
-        err = check_channels(&w);
+        tf_check_take(report, db, &found);
+        report->channels = found.channels;
+        report->messages = found.messages;
     }
-    return err == TF_OK ? check_keys(&w) : err;
+    if (err == TF_ERR_DAMAGED) {
+        tf_check_add_text(report, TF_CHECK_INDEX, tf_db_error_text(db));
+        err = TF_OK;
+    }
+    tf_db_report_clear(&found);
+    return err;
 }

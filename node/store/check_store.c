@@ -4,19 +4,11 @@
 #include <unistd.h>
 
 #include "node/store/check.h"
-#include "node/store/db_copy.h"
 #include "node/store/log_apply.h"
 
 #define INDEX_NAME "index.db"
 #define LOCK_NAME "lock"
 #define PATH_ROOM 4200u
-
-static void add_index(tf_check_report *report, const char *text)
-{
-    tf_check_finding finding = {.kind = TF_CHECK_INDEX};
-    (void)tf_why(finding.text, "%s", text);
-    tf_check_add(report, &finding);
-}
 
 tf_err tf_check_lock(const char *directory, const tf_files *files, tf_file **out, char why[TF_WHY_MAX])
 {
@@ -50,41 +42,27 @@ tf_err tf_check_open(const char *directory, const tf_mem *mem, tf_disk_files **o
     return err;
 }
 
-static tf_err check_index(tf_db *db, tf_check_report *report, char why[TF_WHY_MAX])
-{
-    char text[TF_WHY_MAX];
-    tf_err err = tf_db_check_structure(db, text);
-    if (err == TF_ERR_DAMAGED) {
-        add_index(report, text);
-        err = TF_OK;
-    }
-    if (err == TF_OK) {
-        err = tf_check_db(db, report);
-    }
-    if (err != TF_OK) {
-        (void)tf_why(why, INDEX_NAME " cannot be read: %s", tf_db_error_text(db));
-    }
-    return err;
-}
-
-static tf_err check_parts(const char *directory, const tf_files *files, const tf_mem *mem, tf_check_report *report,
+tf_err tf_check_parts(const char *directory, const tf_files *files, const tf_mem *mem, tf_check_report *report,
                           char why[TF_WHY_MAX])
 {
     char path[PATH_ROOM];
     tf_db *db = NULL;
     (void)snprintf(path, sizeof(path), "%s/" INDEX_NAME, directory);
     if (access(path, F_OK) != 0) {
-        add_index(report, INDEX_NAME " is missing");
+        tf_check_add_text(report, TF_CHECK_INDEX, INDEX_NAME " is missing");
         return TF_OK;
     }
     const tf_db_config config = {.path = path, .read_only = true, .mem = mem};
     tf_err err = tf_db_open(&db, &config, why);
     if (err == TF_ERR_DAMAGED) {
-        add_index(report, why);
+        tf_check_add_text(report, TF_CHECK_INDEX, why);
         return TF_OK;
     }
     if (err == TF_OK) {
-        err = check_index(db, report, why);
+        err = tf_check_db(db, report);
+        if (err != TF_OK) {
+            (void)tf_why(why, "%s cannot be read: %s", path, tf_db_error_text(db));
+        }
     }
     if (err == TF_OK) {
         (void)tf_why(why, "the commit log cannot be read");
@@ -98,7 +76,7 @@ tf_err tf_check_store(const char *directory, const tf_mem *mem, tf_check_report 
 {
     tf_disk_files *disk = NULL;
     tf_file *lock = NULL;
-    *report = (tf_check_report){.count = 0};
+    *report = (tf_check_report){.mem = mem};
     tf_err err = tf_check_open(directory, mem, &disk, why);
     if (err != TF_OK) {
         return err;
@@ -106,7 +84,7 @@ tf_err tf_check_store(const char *directory, const tf_mem *mem, tf_check_report 
     tf_files files = tf_disk_files_get(disk);
     err = tf_check_lock(directory, &files, &lock, why);
     if (err == TF_OK) {
-        err = check_parts(directory, &files, mem, report, why);
+        err = tf_check_parts(directory, &files, mem, report, why);
     }
     tf_files_close(&files, lock);
     tf_disk_files_free(disk);

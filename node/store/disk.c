@@ -478,7 +478,8 @@ static tf_err open_parts(tf_disk_store *store, char why[TF_WHY_MAX])
     if (err != TF_OK) {
         return err;
     }
-    (void)tf_why(why, "%s cannot be read", store->config.directory);
+    (void)tf_why(why, "%s cannot be read; `twofold store check` says what is damaged, `twofold store repair` saves the rest",
+                 store->config.directory);
     err = load_channels(store);
     if (err == TF_OK) {
         err = open_log(store, why);

@@ -1,4 +1,5 @@
-"""backup and restore of a store, and store check: what was acked is in a backup, and what is damaged has a name."""
+"""backup and restore of a store, store check and repair: what was acked is in a backup, what is damaged has a name, and the
+rest is saved."""
 import json
 import os
 import signal
@@ -293,9 +294,85 @@ def test_damage_of_the_log_has_a_name(world):
     backup(world, "--damaged-too").succeeds()
 
 
+def repair(world, data="relay"):
+    return world.twofold("store", "repair", "--json", "--data", world.path(data))
+
+
+def epoch_of(activity):
+    return activity["id"].split("-")[0]
+
+
+def test_repair_saves_what_can_be_read(world):
+    filled(world)
+    flip(world.path("relay/store/index.db"), b"%0999d" % 150)
+    program = check(world)
+    program.ends(DAMAGED)
+    damaged = found(program)[0][0]
+    program = repair(world)
+    program.succeeds()
+    findings, summary = found(program)
+    assert {(f["kind"], f["channel"]) for f in findings} == {("lost", "alpha"), ("epoch", "alpha")}, findings
+    assert [(f["first"], f["last"]) for f in findings if f["kind"] == "lost"] == [(damaged["first"], damaged["last"])]
+    kept = 301 - (damaged["last"] - damaged["first"] + 1)
+    assert summary["repaired"] and summary["messages"] == kept and os.path.exists(summary["aside"]), summary
+    program = check(world)
+    program.ends(DAMAGED)
+    assert [(f["kind"], f["first"], f["last"]) for f in found(program)[0]] == [("lost", damaged["first"], damaged["last"])]
+    relay = world.relay()
+    rest = world.twofold("cat", "-i", world.key("sub"), relay.uri, "alpha", "--from", str(damaged["last"] + 1), "--json")
+    rest = [json.loads(line) for line in rest.succeeds().splitlines()]
+    assert [a["seq"] for a in rest] == list(range(damaged["last"] + 1, 301))
+    assert [int(a["body"]) + 1 for a in rest] == [a["seq"] for a in rest]
+    ack = json.loads(world.pub(relay.uri, "alpha", "--json", "next").succeeds())
+    assert ack["seq"] == 301 and epoch_of(ack) != epoch_of(rest[0])
+    stop(relay)
+    again = repair(world)
+    again.succeeds()
+    findings, summary = found(again)
+    assert [f["kind"] for f in findings] == ["lost"] and not summary["repaired"] and "aside" not in summary, findings
+
+
+def test_repair_of_an_index_that_is_garbage(world):
+    relay = world.relay()
+    world.pub(relay.uri, "alpha", stdin=b"".join(b"%0999d\n" % i for i in range(60))).succeeds()
+    complains(repair(world), NEGATIVE, "running relay")
+    relay.kill()
+    world.write("relay/store/index.db", b"garbage" * 2000)
+    complains(world.twofold("relay", "--listen", "127.0.0.1:0", "--data", world.path("relay")), DAMAGED, "store repair")
+    program = check(world)
+    program.ends(DAMAGED)
+    assert [f["kind"] for f in found(program)[0]] == ["index"]
+    program = repair(world)
+    program.succeeds()
+    assert found(program)[1]["repaired"] and found(program)[1]["messages"] == 60
+    with open(found(program)[1]["aside"], "rb") as file:
+        assert b"garbage" in file.read()
+    check(world).succeeds()
+    assert [int(a["body"]) for a in stored(world, world.relay(), "alpha", 60)] == list(range(60))
+
+
+def test_repair_of_a_log_and_of_what_is_sound(world):
+    behind(world)
+    flip(log_with(world, b"%0999d" % 12), b"%0999d" % 12)
+    program = repair(world)
+    program.succeeds()
+    findings, summary = found(program)
+    assert [f["kind"] for f in findings][0] == "log" and summary["repaired"] and "aside" not in summary, findings
+    program = check(world)
+    program.ends(DAMAGED)
+    lost = found(program)[0]
+    assert [f["kind"] for f in lost] == ["lost"] and lost[0]["first"] <= 13 <= lost[0]["last"], lost
+    assert summary["messages"] == 60 - (lost[0]["last"] - lost[0]["first"] + 1)
+    filled_again = world.relay(data="other")
+    world.pub(filled_again.uri, "alpha", "one").succeeds()
+    stop(filled_again)
+    text = world.twofold("store", "repair", "--data", world.path("other")).succeeds().decode()
+    assert text == "nothing to repair: 1 messages in 1 channels can be read\n", text
+
+
 def test_wrong_usage(world):
     rows = [(["backup"], "one directory"), (["backup", "a", "b"], "one directory"), (["restore"], "one directory"),
-            (["store"], "check"), (["store", "nonsense"], "'nonsense'"), (["store", "check", "more"], "check")]
+            (["store"], "check"), (["store", "nonsense"], "'nonsense' is neither"), (["store", "check", "more"], "check")]
     for arguments, word in rows:
         complains(world.twofold(*arguments), USAGE, word)
     bad = world.write("bad.conf", "[store]\nkind = nonsense\n")
