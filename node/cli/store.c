@@ -136,7 +136,7 @@ static int repair(const tf_cli_store *s, bool json)
         .directory = s->path, .segment_size = s->segment_size, .mem = tf_edge_mem(), .rand = tf_edge_rand()};
     tf_err err = tf_repair_store(&config, &report, why);
     if (err != TF_OK) {
-        tf_cli_tell_findings("store", &report.before);
+        tf_cli_tell_findings("store", report.after.found > 0 ? &report.after : &report.before);
         tf_complain("store", "%s", why);
         return tf_cli_store_exit(err);
     }

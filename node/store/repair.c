@@ -1,11 +1,13 @@
 #include "node/store/repair.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #define INDEX_NAME "index.db"
 #define ASIDE_TRIES 1000
+#define APPLY_LOOK_MS 500 /* the store tells when it has applied; a failure is looked for */
 
 /* What a new index can be better at. Messages that are not there do not come back. */
 static bool index_is_damaged(const tf_check_report *report)
@@ -122,6 +124,29 @@ static tf_err save_parts(const tf_repair_config *config, tf_repair_report *repor
     return err;
 }
 
+/* Until the index has all that the log has; a failure of the disk ends that. */
+static tf_err wait_applied(tf_disk_store *disk, char why[TF_WHY_MAX])
+{
+    tf_store store = tf_disk_store_get(disk);
+    struct pollfd fd = {.fd = tf_disk_store_fd(disk), .events = POLLIN};
+    tf_store_event_type event;
+    tf_store_stats stats;
+    store.table->get_stats(store.ctx, &stats);
+    while (stats.unapplied > 0 && stats.commits_failed == 0) {
+        (void)poll(&fd, 1, APPLY_LOOK_MS);
+        while (store.table->poll(store.ctx, &event)) {
+            continue; /* nothing was submitted or asked for */
+        }
+        store.table->get_stats(store.ctx, &stats);
+    }
+    if (stats.unapplied == 0) {
+        return TF_OK;
+    }
+    int error = tf_disk_store_errno(disk);
+    (void)tf_why(why, "the index cannot be written: %s", strerror(error));
+    return tf_files_err(error);
+}
+
 /* A start of the store moves what the log has into the index, passes over what it has lost, and renews epochs. */
 static tf_err replay(const tf_repair_config *config, tf_repair_report *report, char why[TF_WHY_MAX])
 {
@@ -136,8 +161,9 @@ static tf_err replay(const tf_repair_config *config, tf_repair_report *report, c
     }
     report->replayed = tf_disk_store_report(store)->replayed;
     report->new_epochs = tf_disk_store_report(store)->new_epochs;
+    err = wait_applied(store, why);
     tf_disk_store_close(store);
-    return TF_OK;
+    return err;
 }
 
 tf_err tf_repair_store(const tf_repair_config *config, tf_repair_report *report, char why[TF_WHY_MAX])
