@@ -437,6 +437,11 @@ tf_time tf_hub_deadline(const tf_hub *hub)
     return tf_time_min(tf_clients_deadline(hub), tf_hub_retention_deadline(hub));
 }
 
+bool tf_hub_has_work(const tf_hub *hub)
+{
+    return !tf_list_is_empty(&hub->ready);
+}
+
 bool tf_hub_next_event(tf_hub *hub, tf_hub_event *out)
 {
     tf_list_node *node = tf_list_first(&hub->failed);

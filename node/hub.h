@@ -95,6 +95,8 @@ bool tf_hub_run(tf_hub *hub, tf_time now, int64_t wall_ms);
  * deadlines may have changed. False: no more. */
 bool tf_hub_next_dirty(tf_hub *hub, tf_conn **out);
 tf_time tf_hub_deadline(const tf_hub *hub);
+/* tf_hub_run would find a connection to look at. */
+bool tf_hub_has_work(const tf_hub *hub);
 
 typedef enum tf_hub_event_type {
     TF_HUB_CONN_FAILED /* link closed with `code`: flush it, then tf_hub_detach and tf_conn_free */

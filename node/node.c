@@ -458,13 +458,14 @@ void tf_node_run(tf_node *node, tf_time max_wait)
 {
     int flags = EVLOOP_ONCE;
     tf_node_settle(node);
-    if (node->awake || max_wait == 0) {
+    if (node->awake || max_wait == 0 || tf_node_store_watch(node)) {
         flags = EVLOOP_ONCE | EVLOOP_NONBLOCK; /* NONBLOCK alone goes on while any socket is ready */
     } else if (max_wait != TF_NEVER) {
         tf_node_arm(node->wait, tf_time_add(tf_edge_now(), max_wait));
     }
     node->awake = false;
     (void)event_base_loop(node->base, flags);
+    tf_node_store_awake(node);
     (void)event_del(node->wait);
     tf_node_settle(node);
 }

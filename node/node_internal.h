@@ -95,6 +95,11 @@ void tf_node_hello(tf_node *node, tf_hello *hello, tf_routes routes, tf_routes d
 /* Opens the store that the configuration names; why says what was wrong. */
 TF_MUST_CHECK tf_err tf_node_store_open(tf_node *node, char why[TF_WHY_MAX]);
 void tf_node_store_close(tf_node *node); /* no-op when there is none */
+/* Before the loop waits: looks for the end of a commit that is near, while the sockets are served. True: there is no reason
+ * to wait. */
+bool tf_node_store_watch(tf_node *node);
+/* The loop has waited. */
+void tf_node_store_awake(tf_node *node);
 
 /* -- acceptor.c ---------------------------------------------------------------------------------------------------- */
 

@@ -27,11 +27,16 @@ void tf_disk_notify(const tf_disk_store *store)
     (void)written; /* EAGAIN: it can be read from anyway */
 }
 
-int64_t tf_disk_now_ms(void)
+int64_t tf_disk_now_us(void)
 {
     struct timespec now;
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+int64_t tf_disk_now_ms(void)
+{
+    return tf_disk_now_us() / 1000;
 }
 
 void tf_disk_wait(tf_disk_store *store, pthread_cond_t *condition, int64_t until_ms)
@@ -166,6 +171,21 @@ const tf_disk_report *tf_disk_store_report(const tf_disk_store *store)
 int tf_disk_store_fd(const tf_disk_store *store)
 {
     return store->event_fd;
+}
+
+bool tf_disk_store_is_brisk(const tf_disk_store *store)
+{
+    return atomic_load(&store->phase) == TF_DISK_SUBMITTED && store->group->count <= TF_DISK_BRISK_OPS;
+}
+
+bool tf_disk_store_has_news(const tf_disk_store *store)
+{
+    return atomic_load(&store->phase) == TF_DISK_DONE;
+}
+
+void tf_disk_store_set_sleeping(tf_disk_store *store, bool sleeping)
+{
+    atomic_store(&store->caller_sleeps, sleeping);
 }
 
 int tf_disk_store_errno(tf_disk_store *store)
@@ -508,6 +528,7 @@ tf_err tf_disk_store_open(tf_disk_store **out, const tf_disk_store_config *confi
         return TF_ERR_NOMEM;
     }
     *store = (tf_disk_store){.config = *config};
+    atomic_store(&store->caller_sleeps, true);
     set_defaults(&store->config);
     store->apply_unit = TF_DISK_APPLY_UNIT;
     if (config->segment_size != 0 && config->segment_size < TF_DISK_APPLY_UNIT) {

@@ -54,6 +54,14 @@ tf_store tf_disk_store_get(tf_disk_store *store);
 const tf_disk_report *tf_disk_store_report(const tf_disk_store *store);
 /* A descriptor that can be read from when `poll` may have something to say. The store's; poll empties it. */
 int tf_disk_store_fd(const tf_disk_store *store);
+/* What saves a latency-bound load two changes of threads: true while a group of few changes is with the writer, so that
+ * its end is near and worth looking for (poll) instead of sleeping. */
+bool tf_disk_store_is_brisk(const tf_disk_store *store);
+/* poll would have a group to give. */
+bool tf_disk_store_has_news(const tf_disk_store *store);
+/* Call with true before waiting for the descriptor, and look at has_news once more then; with false when awake: it is not
+ * written to meanwhile. Begins as true. */
+void tf_disk_store_set_sleeping(tf_disk_store *store, bool sleeping);
 /* Why the store is not writable, or could not apply what is committed: errno of the last failure; 0: none. */
 int tf_disk_store_errno(tf_disk_store *store);
 

@@ -274,7 +274,8 @@ static bool is_due(int64_t when_ms)
 static int64_t apply_when(const applier *a)
 {
     const tf_disk_store *store = a->store;
-    if (store->to_apply == NULL || !(a->spare || a->rescued)) {
+    bool may = a->spare || a->rescued || (store->stop && store->db_state == TF_STORE_WRITABLE);
+    if (store->to_apply == NULL || !may) {
         return INT64_MAX;
     }
     if (a->retry_ms != INT64_MAX) {

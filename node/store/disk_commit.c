@@ -86,8 +86,12 @@ void tf_disk_submit(void *ctx, tf_store_group *group)
     atomic_store(&store->phase, TF_DISK_SUBMITTED);
     (void)pthread_mutex_lock(&store->mutex);
     store->work = group;
-    (void)pthread_cond_signal(&store->to_writer);
+    bool sleeps = store->writer_sleeps;
     (void)pthread_mutex_unlock(&store->mutex);
+    atomic_store(&store->has_work, true);
+    if (sleeps) {
+        (void)pthread_cond_signal(&store->to_writer); /* without the mutex, which it would have to wait for */
+    }
 }
 
 /* -- a group comes back -------------------------------------------------------------------------------------------- */
@@ -107,10 +111,11 @@ static void queue_apply(tf_disk_store *store, tf_tail_block *block)
     bool was_empty = store->to_apply_bytes == 0;
     store->to_apply_bytes += block->len;
     store->to_apply_count += block->count;
-    if (was_empty || (was_low && store->to_apply_bytes >= store->apply_unit)) {
+    bool wakes = was_empty || (was_low && store->to_apply_bytes >= store->apply_unit);
+    (void)pthread_mutex_unlock(&store->mutex);
+    if (wakes) {
         (void)pthread_cond_signal(&store->to_applier);
     }
-    (void)pthread_mutex_unlock(&store->mutex);
 }
 
 void tf_disk_evict(tf_disk_store *store)
@@ -160,11 +165,9 @@ static void finish_op(tf_disk_store *store, const tf_store_op *op)
 
 static void complete(tf_disk_store *store)
 {
-    (void)pthread_mutex_lock(&store->mutex);
     tf_tail_block *block = store->made;
     store->made = NULL;
     store->made_last = NULL;
-    (void)pthread_mutex_unlock(&store->mutex);
     while (block != NULL) {
         tf_tail_block *next = block->next;
         tf_err err = tf_catalog_apply(&store->catalog, block);

@@ -23,6 +23,8 @@
 #define TF_DISK_CACHE_BLOCKS 256u
 #define TF_DISK_APPLY_UNIT ((size_t)4 * 1024 * 1024) /* of records: so many, or a segment, are applied at once, */
 #define TF_DISK_APPLY_DELAY_MS 500                   /* or what is there after so long */
+#define TF_DISK_BRISK_OPS 4u                         /* of a group that somebody waits for, rather than a stream */
+#define TF_DISK_BRISK_US 300                         /* the writer looks so long for the next one of these */
 #define TF_DISK_RETRY_MS 500                         /* after a failure */
 
 typedef enum tf_disk_phase {
@@ -75,14 +77,13 @@ struct tf_disk_store {
     pthread_cond_t to_reader;
     bool stop;
     tf_store_group *work;      /* of the writer */
-    tf_tail_block *made;       /* by the writer, oldest first: to the catalog when the group is taken */
-    tf_tail_block *made_last;
     tf_tail_block *to_apply;   /* linked by next_to_apply */
     tf_tail_block *to_apply_last;
     size_t to_apply_bytes;
     uint64_t to_apply_count;   /* records */
     int64_t to_apply_since_ms; /* of the oldest, on the clock of the condition */
     bool writer_waits;         /* for released segments */
+    bool writer_sleeps;        /* until there is work */
     uint64_t freed;            /* bumped when room may have come: trims, releases */
     tf_store_state log_state;
     tf_store_state db_state;
@@ -91,7 +92,11 @@ struct tf_disk_store {
     tf_disk_fetch fetches[TF_DISK_READS];
     uint64_t floors; /* bumped by each TRIM that is committed */
 
+    tf_tail_block *made; /* by the writer, oldest first: to the catalog when the group is taken. Handed over by phase */
+    tf_tail_block *made_last;
     _Atomic int phase;             /* tf_disk_phase */
+    _Atomic bool has_work;         /* a hint for the writer */
+    _Atomic bool caller_sleeps;    /* it wants to be told by event_fd; else it looks by itself */
     _Atomic uint64_t applied_lsn;
     _Atomic bool reads_done;       /* a fetch was finished */
     _Atomic bool old_keys_filled;
@@ -113,6 +118,7 @@ struct tf_disk_store {
 const char *tf_disk_index_path(const tf_disk_store *store, char out[TF_DISK_PATH_MAX]);
 void tf_disk_notify(const tf_disk_store *store);
 int64_t tf_disk_now_ms(void); /* CLOCK_MONOTONIC */
+int64_t tf_disk_now_us(void); /* the same clock */
 /* Waits for the condition until then (INT64_MAX: for ever). The mutex is held. */
 void tf_disk_wait(tf_disk_store *store, pthread_cond_t *condition, int64_t until_ms);
 

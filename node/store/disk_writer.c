@@ -1,5 +1,6 @@
 /* The writer thread: encodes a group, makes it durable, says what became of it (S6). */
 #include <errno.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include "node/store/disk_internal.h"
@@ -82,8 +83,12 @@ static bool only_frees_room(const batch *b, size_t end)
     return true;
 }
 
+/* The writer alone sets it, so it may look without the mutex. */
 static void set_state(tf_disk_store *store, tf_store_state state)
 {
+    if (state == TF_STORE_WRITABLE && store->log_state == state) {
+        return;
+    }
     (void)pthread_mutex_lock(&store->mutex);
     if (state != TF_STORE_WRITABLE) {
         store->last_errno = tf_commit_log_errno(store->log);
@@ -155,9 +160,9 @@ static outcome failed(batch *b, bool frees, tf_err err)
     return frees ? OUTCOME_REFUSED : OUTCOME_AGAIN;
 }
 
+/* The row belongs to the writer until the phase says that the group is done, and then to the caller's thread. */
 static void hand_back(tf_disk_store *store, tf_tail_block *block)
 {
-    (void)pthread_mutex_lock(&store->mutex);
     block->next = NULL;
     if (store->made == NULL) {
         store->made = block;
@@ -165,7 +170,6 @@ static void hand_back(tf_disk_store *store, tf_tail_block *block)
         store->made_last->next = block;
     }
     store->made_last = block;
-    (void)pthread_mutex_unlock(&store->mutex);
 }
 
 static void refuse_chunk(batch *b, size_t end)
@@ -224,26 +228,51 @@ static bool write_group(tf_disk_store *store, tf_store_group *group)
     return true;
 }
 
+/* After a group of few changes the next one is near, when somebody sends one at a time: to look for it saves a change of
+ * threads. The mutex is not held. */
+static void look_for_work(tf_disk_store *store)
+{
+    int64_t end = tf_disk_now_us() + TF_DISK_BRISK_US;
+    while (!atomic_load(&store->has_work) && tf_disk_now_us() < end) {
+        (void)sched_yield();
+    }
+}
+
+/* Waits for a group; NULL: the store is closed. The mutex is held. */
+static tf_store_group *next_group(tf_disk_store *store)
+{
+    while (!store->stop && store->work == NULL) {
+        store->writer_sleeps = true;
+        tf_disk_wait(store, &store->to_writer, INT64_MAX);
+        store->writer_sleeps = false;
+    }
+    tf_store_group *group = store->stop ? NULL : store->work;
+    store->work = NULL;
+    atomic_store(&store->has_work, false);
+    return group;
+}
+
 void *tf_disk_writer_main(void *ctx)
 {
     tf_disk_store *store = ctx;
+    tf_store_group *group = NULL;
     (void)pthread_mutex_lock(&store->mutex);
-    while (!store->stop) {
-        tf_store_group *group = store->work;
-        if (group == NULL) {
-            tf_disk_wait(store, &store->to_writer, INT64_MAX);
-            continue;
-        }
-        store->work = NULL;
+    while ((group = next_group(store)) != NULL) {
         (void)pthread_mutex_unlock(&store->mutex);
+        bool is_brisk = group->count <= TF_DISK_BRISK_OPS;
         if (write_group(store, group)) {
             atomic_store(&store->phase, TF_DISK_DONE);
-            tf_disk_notify(store);
+            if (atomic_load(&store->caller_sleeps)) {
+                tf_disk_notify(store);
+            }
         }
         if (tf_commit_log_wants_prepare(store->log)) {
             (void)pthread_mutex_lock(&store->mutex);
             (void)pthread_cond_signal(&store->to_applier);
             (void)pthread_mutex_unlock(&store->mutex);
+        }
+        if (is_brisk) {
+            look_for_work(store);
         }
         (void)pthread_mutex_lock(&store->mutex);
     }
