@@ -91,7 +91,8 @@ static void on_wait(evutil_socket_t fd, short what, void *ctx)
 {
     (void)fd;
     (void)what;
-    (void)ctx; /* only ends the wait */
+    tf_node *node = ctx;
+    node->awake = true; /* also where the loop was only looked at */
 }
 
 static tf_err make_cores(tf_node *node)

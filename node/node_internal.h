@@ -59,6 +59,7 @@ struct tf_node {
     struct tf_disk_store *disk;
     struct event *store_event;
     tf_store_state store_state; /* that was told last */
+    uint64_t store_turns;
     size_t store_damage;        /* ranges that were told */
     tf_store store;
     tf_hub *hub;

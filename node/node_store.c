@@ -6,6 +6,8 @@
 #include "node/store/disk.h"
 #include "node/store/memory.h"
 
+#define BRISK_SPAN (300 * TF_MS / 1000) /* a commit on a good disk takes less */
+
 /* -- what is told -------------------------------------------------------------------------------------------------- */
 
 static const char *state_name(tf_store_state state)
@@ -108,15 +110,13 @@ tf_err tf_node_store_open(tf_node *node, char why[TF_WHY_MAX])
     return node->config.store.directory == NULL ? open_memory(node) : open_disk(node, why);
 }
 
-#define BRISK_SPAN (300 * (tf_time)1) /* microseconds: of a commit on a good disk, and the wake-up that is saved */
-
 bool tf_node_store_watch(tf_node *node)
 {
     tf_time end = 0;
     if (node->disk == NULL) {
         return false;
     }
-    while (tf_disk_store_is_brisk(node->disk) && !tf_hub_has_work(node->hub)) {
+    while (tf_disk_store_is_brisk(node->disk) && !node->awake && !tf_hub_has_work(node->hub)) {
         tf_time now = tf_edge_now();
         end = end == 0 ? tf_time_add(now, BRISK_SPAN) : end;
         if (now >= end) {
@@ -125,17 +125,19 @@ bool tf_node_store_watch(tf_node *node)
         (void)event_base_loop(node->base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
     }
     tf_disk_store_set_sleeping(node->disk, true);
-    bool has_news = tf_disk_store_has_news(node->disk);
-    if (has_news) {
-        tf_disk_store_set_sleeping(node->disk, false);
-    }
-    return has_news;
+    return node->awake || tf_hub_has_work(node->hub) || tf_disk_store_has_news(node->disk);
 }
 
 void tf_node_store_awake(tf_node *node)
 {
-    if (node->disk != NULL) {
-        tf_disk_store_set_sleeping(node->disk, false);
+    if (node->disk == NULL) {
+        return;
+    }
+    tf_disk_store_set_sleeping(node->disk, false);
+    uint64_t turns = tf_disk_store_turns(node->disk);
+    if (turns != node->store_turns) {
+        node->store_turns = turns;
+        tell(node);
     }
 }
 

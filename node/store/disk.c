@@ -173,6 +173,11 @@ int tf_disk_store_fd(const tf_disk_store *store)
     return store->event_fd;
 }
 
+uint64_t tf_disk_store_turns(const tf_disk_store *store)
+{
+    return atomic_load(&store->turns);
+}
+
 bool tf_disk_store_is_brisk(const tf_disk_store *store)
 {
     return atomic_load(&store->phase) == TF_DISK_SUBMITTED && store->group->count <= TF_DISK_BRISK_OPS;

@@ -54,6 +54,8 @@ tf_store tf_disk_store_get(tf_disk_store *store);
 const tf_disk_report *tf_disk_store_report(const tf_disk_store *store);
 /* A descriptor that can be read from when `poll` may have something to say. The store's; poll empties it. */
 int tf_disk_store_fd(const tf_disk_store *store);
+/* How often the state (tf_store_stats) has changed: cheap to ask. */
+uint64_t tf_disk_store_turns(const tf_disk_store *store);
 /* What saves a latency-bound load two changes of threads: true while a group of few changes is with the writer, so that
  * its end is near and worth looking for (poll) instead of sleeping. */
 bool tf_disk_store_is_brisk(const tf_disk_store *store);

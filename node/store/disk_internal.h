@@ -95,6 +95,7 @@ struct tf_disk_store {
     tf_tail_block *made; /* by the writer, oldest first: to the catalog when the group is taken. Handed over by phase */
     tf_tail_block *made_last;
     _Atomic int phase;             /* tf_disk_phase */
+    _Atomic uint64_t turns;        /* how often log_state changed */
     _Atomic bool has_work;         /* a hint for the writer */
     _Atomic bool caller_sleeps;    /* it wants to be told by event_fd; else it looks by itself */
     _Atomic uint64_t applied_lsn;

@@ -93,8 +93,12 @@ static void set_state(tf_disk_store *store, tf_store_state state)
     if (state != TF_STORE_WRITABLE) {
         store->last_errno = tf_commit_log_errno(store->log);
     }
+    bool changed = store->log_state != state;
     store->log_state = state;
     (void)pthread_mutex_unlock(&store->mutex);
+    if (changed) {
+        (void)atomic_fetch_add(&store->turns, 1);
+    }
 }
 
 /* The log is at its bound: something must be applied first. False: that will not come by itself. */
