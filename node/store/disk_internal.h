@@ -1,6 +1,7 @@
 /* What the files of the store on disk share. Not for others.
  *
- * disk.c          opening, closing, the table's small answers
+ * disk.c          life, the table's small answers
+ * disk_open.c     the start: index, then log
  * disk_commit.c   groups: from the caller to the writer thread and back
  * disk_writer.c   the writer thread
  * disk_applier.c  the applier thread
@@ -18,6 +19,7 @@
 #include "node/store/disk.h"
 #include "node/store/key_filter.h"
 
+#define TF_DISK_INDEX "index.db"
 #define TF_DISK_SPARE "spare"       /* the file of room that is kept for freeing room */
 #define TF_DISK_READS 64u           /* fetches from the index that wait or are done */
 #define TF_DISK_CACHE_BLOCKS 256u
@@ -122,6 +124,13 @@ int64_t tf_disk_now_ms(void); /* CLOCK_MONOTONIC */
 int64_t tf_disk_now_us(void); /* the same clock */
 /* Waits for the condition until then (INT64_MAX: for ever). The mutex is held. */
 void tf_disk_wait(tf_disk_store *store, pthread_cond_t *condition, int64_t until_ms);
+
+/* -- disk_open.c: in this order -- */
+TF_MUST_CHECK tf_err tf_disk_open_index(tf_disk_store *store, char why[TF_WHY_MAX]);
+TF_MUST_CHECK tf_err tf_disk_load_channels(tf_disk_store *store);
+TF_MUST_CHECK tf_err tf_disk_open_log(tf_disk_store *store, char why[TF_WHY_MAX]);
+/* S10: a numbering whose end may be lost is not gone on with under its old name. Written before anything else is. */
+TF_MUST_CHECK tf_err tf_disk_renew_epochs(tf_disk_store *store);
 
 /* -- disk_commit.c -- */
 void tf_disk_submit(void *ctx, tf_store_group *group);
