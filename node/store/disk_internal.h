@@ -60,7 +60,6 @@ struct tf_disk_store {
     tf_disk_report report;
     tf_catalog catalog;
     tf_key_filter new_keys; /* of what was committed since the start */
-    bool old_keys_ready;
     tf_db *find_db; /* of the caller's thread */
     tf_store_group *group;
     uint64_t groups;
@@ -68,50 +67,51 @@ struct tf_disk_store {
     tf_disk_cached cached[TF_DISK_CACHE_BLOCKS];
     size_t cached_bytes;
     uint64_t reads;
+    int event_fd;
+    bool old_keys_ready;
 
     size_t apply_unit;
-    int event_fd;
     tf_commit_log *log;
     pthread_mutex_t mutex;
     /* Under the mutex from here on. */
     pthread_cond_t to_writer;
     pthread_cond_t to_applier;
     pthread_cond_t to_reader;
-    bool stop;
     tf_store_group *work;      /* of the writer */
     tf_tail_block *to_apply;   /* linked by next_to_apply */
     tf_tail_block *to_apply_last;
     size_t to_apply_bytes;
     uint64_t to_apply_count;   /* records */
     int64_t to_apply_since_ms; /* of the oldest, on the clock of the condition */
-    bool writer_waits;         /* for released segments */
-    bool writer_sleeps;        /* until there is work */
     uint64_t freed;            /* bumped when room may have come: trims, releases */
+    uint64_t failures;
+    uint64_t floors; /* bumped by each TRIM that is committed */
+    tf_disk_fetch fetches[TF_DISK_READS];
     tf_store_state log_state;
     tf_store_state db_state;
     int last_errno;
-    uint64_t failures;
-    tf_disk_fetch fetches[TF_DISK_READS];
-    uint64_t floors; /* bumped by each TRIM that is committed */
+    bool stop;
+    bool writer_waits;  /* for released segments */
+    bool writer_sleeps; /* until there is work */
 
     tf_tail_block *made; /* by the writer, oldest first: to the catalog when the group is taken. Handed over by phase */
     tf_tail_block *made_last;
-    _Atomic int phase;             /* tf_disk_phase */
-    _Atomic uint64_t turns;        /* how often log_state changed */
-    _Atomic bool has_work;         /* a hint for the writer */
-    _Atomic bool caller_sleeps;    /* it wants to be told by event_fd; else it looks by itself */
+    tf_key_filter old_keys;       /* of the filler until old_keys_filled */
+    _Atomic uint64_t turns;       /* how often log_state changed */
     _Atomic uint64_t applied_lsn;
-    _Atomic bool reads_done;       /* a fetch was finished */
+    _Atomic int phase;            /* tf_disk_phase */
+    _Atomic bool has_work;        /* a hint for the writer */
+    _Atomic bool caller_sleeps;   /* it wants to be told by event_fd; else it looks by itself */
+    _Atomic bool reads_done;      /* a fetch was finished */
     _Atomic bool old_keys_filled;
     _Atomic bool fill_stop;
-    tf_key_filter old_keys;        /* of the filler until old_keys_filled */
+    unsigned threads; /* that were started: bits in the order below */
     tf_db *apply_db;
     tf_db *read_db;
     pthread_t writer;
     pthread_t applier;
     pthread_t reader;
     pthread_t filler;
-    unsigned threads; /* that were started: bits in the order above */
 };
 
 #define TF_DISK_PATH_MAX 4200u

@@ -151,6 +151,15 @@ static tf_disk_fetch *next_fetch(tf_disk_store *store)
     return NULL;
 }
 
+/* A disk that cannot be read just now is not asked without a break. The mutex is held. */
+static void pause_reading(tf_disk_store *store)
+{
+    int64_t until = tf_disk_now_ms() + TF_DISK_RETRY_MS;
+    while (!store->stop && tf_disk_now_ms() < until) {
+        tf_disk_wait(store, &store->to_reader, until);
+    }
+}
+
 void *tf_disk_reader_main(void *ctx)
 {
     tf_disk_store *store = ctx;
@@ -169,6 +178,9 @@ void *tf_disk_reader_main(void *ctx)
         tf_db_gap gap = {seq, seq};
         tf_err err = tf_db_load(store->read_db, channel, seq, &block, &gap);
         (void)pthread_mutex_lock(&store->mutex);
+        if (err != TF_OK && err != TF_ERR_CLOSED && err != TF_ERR_DAMAGED) {
+            pause_reading(store); /* it will be asked for again */
+        }
         fetch->err = err;
         fetch->block = block;
         fetch->gap = gap;
@@ -271,24 +283,43 @@ void *tf_disk_filler_main(void *ctx)
 
 /* -- positions ----------------------------------------------------------------------------------------------------- */
 
+/* Is that message of the tail, or the first behind it that is not lost, older? */
+static bool is_older(const tf_catalog_channel *channel, uint64_t seq, int64_t timestamp_ms)
+{
+    tf_stored stored;
+    for (; seq <= channel->state.head; seq++) {
+        const tf_tail_entry *entry = tf_catalog_tail(channel, seq);
+        if (entry != NULL) {
+            tf_tail_read(entry, &stored);
+            return stored.timestamp_ms < timestamp_ms;
+        }
+    }
+    return false;
+}
+
+/* The first seq of the tail that is not older; head + 1: all are. */
+static uint64_t tail_time(const tf_catalog_channel *channel, int64_t timestamp_ms)
+{
+    uint64_t low = tf_catalog_tail_first(channel);
+    uint64_t high = channel->state.head + 1;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (is_older(channel, middle, timestamp_ms)) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
 uint64_t tf_disk_find_time(void *ctx, uint64_t number, int64_t timestamp_ms)
 {
     tf_disk_store *store = ctx;
     const tf_catalog_channel *channel = tf_catalog_by_number(&store->catalog, number);
     TF_ASSERT(channel != NULL);
     uint64_t tail = tf_catalog_tail_first(channel);
-    uint64_t seq = tail;
-    tf_stored stored;
-    for (const tf_tail_entry *entry = NULL; seq <= channel->state.head; seq++) {
-        entry = tf_catalog_tail(channel, seq);
-        if (entry == NULL) {
-            continue; /* lost */
-        }
-        tf_tail_read(entry, &stored);
-        if (stored.timestamp_ms >= timestamp_ms) {
-            break;
-        }
-    }
+    uint64_t seq = tail_time(channel, timestamp_ms);
     uint64_t found = seq;
     if (seq == tail && channel->state.first < tail && tf_db_find_time(store->find_db, number, timestamp_ms, &found) == TF_OK) {
         seq = found < tail ? found : tail;

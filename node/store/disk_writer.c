@@ -208,6 +208,7 @@ static bool write_chunk(batch *b)
         if (b->refuse_rest == TF_REFUSAL_NONE) {
             set_state(b->store, TF_STORE_WRITABLE);
         }
+        TF_ASSERT(block != NULL);
         hand_back(b->store, block);
         b->at = end;
         return true;
