@@ -32,20 +32,20 @@ static void tell_damage(tf_node *node)
     }
 }
 
-/* The store changed its state, or found something: said once. */
-static void tell(tf_node *node)
+/* The store changed its state: said once. */
+static void tell_state(tf_node *node)
 {
     tf_store_stats stats;
     node->store.table->get_stats(node->store.ctx, &stats);
-    if (stats.state != node->store_state) {
-        bool good = stats.state == TF_STORE_WRITABLE;
-        TF_LOG(node->config.log, good ? TF_LOG_INFO : TF_LOG_ERROR, good ? "store_writable" : "store_not_writable", NULL,
-               tf_log_str("state", state_name(stats.state)),
-               tf_log_str("reason", good ? "" : strerror(tf_disk_store_errno(node->disk))),
-               tf_log_uint("failures", stats.commits_failed));
-        node->store_state = stats.state;
+    if (stats.state == node->store_state) {
+        return;
     }
-    tell_damage(node);
+    bool good = stats.state == TF_STORE_WRITABLE;
+    TF_LOG(node->config.log, good ? TF_LOG_INFO : TF_LOG_ERROR, good ? "store_writable" : "store_not_writable", NULL,
+           tf_log_str("state", state_name(stats.state)),
+           tf_log_str("reason", good ? "" : strerror(tf_disk_store_errno(node->disk))),
+           tf_log_uint("failures", stats.commits_failed));
+    node->store_state = stats.state;
 }
 
 static void on_store(evutil_socket_t fd, short what, void *ctx)
@@ -54,7 +54,7 @@ static void on_store(evutil_socket_t fd, short what, void *ctx)
     (void)what;
     ssize_t got = read(fd, &count, sizeof(count)); /* the turn that follows polls the store */
     (void)got;
-    tell(ctx);
+    tell_damage(ctx);
 }
 
 static void tell_opened(tf_node *node)
@@ -137,7 +137,7 @@ void tf_node_store_awake(tf_node *node)
     uint64_t turns = tf_disk_store_turns(node->disk);
     if (turns != node->store_turns) {
         node->store_turns = turns;
-        tell(node);
+        tell_state(node);
     }
 }
 

@@ -1,7 +1,9 @@
 #include "node/why.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 tf_err tf_why(char why[TF_WHY_MAX], const char *format, ...)
 {
@@ -12,6 +14,13 @@ tf_err tf_why(char why[TF_WHY_MAX], const char *format, ...)
         va_end(arguments);
     }
     return TF_ERR_USAGE;
+}
+
+tf_err tf_why_failed(tf_err err, const char *what, char why[TF_WHY_MAX])
+{
+    int error = errno;
+    (void)tf_why(why, "%s: %s", what, err == TF_ERR_IO && error != 0 ? strerror(error) : tf_err_text(err));
+    return err;
 }
 
 tf_quoted tf_quote(tf_slice text)

@@ -392,21 +392,6 @@ static void serve(relay *r)
     tf_log_event(r->log, TF_LOG_INFO, "stopped", NULL);
 }
 
-/* What a store that cannot be had ends the relay with. */
-static int store_exit(tf_err err)
-{
-    switch (err) {
-    case TF_ERR_DAMAGED:
-        return TF_EXIT_DAMAGED;
-    case TF_ERR_USAGE:
-    case TF_ERR_FULL:
-    case TF_ERR_IO:
-        return TF_EXIT_NEGATIVE;
-    default:
-        return TF_EXIT_INTERNAL;
-    }
-}
-
 static int start(relay *r)
 {
     int code = load_config(r, &r->config);
@@ -418,7 +403,7 @@ static int start(relay *r)
         tf_err err = make_node(r, why);
         if (err != TF_OK) {
             tf_complain("relay", "%s", why);
-            return store_exit(err);
+            return tf_cli_store_exit(err);
         }
         code = watch_signals(r) ? open_listeners(r) : TF_EXIT_INTERNAL;
     }

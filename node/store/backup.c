@@ -48,13 +48,6 @@ typedef struct work {
     uint64_t needed; /* LSN that was there at the beginning */
 } work;
 
-static tf_err explain(tf_err err, const char *what, char why[TF_WHY_MAX])
-{
-    int error = errno;
-    (void)tf_why(why, "%s: %s", what, err == TF_ERR_IO && error != 0 ? strerror(error) : tf_err_text(err));
-    return err;
-}
-
 /* -- what is to be copied ------------------------------------------------------------------------------------------ */
 
 static tf_err open_store(work *w, char why[TF_WHY_MAX])
@@ -66,7 +59,7 @@ static tf_err open_store(work *w, char why[TF_WHY_MAX])
         return tf_why(why, "there is no store in %s", store);
     }
     if (err != TF_OK) {
-        return explain(err, store, why);
+        return tf_why_failed(err, store, why);
     }
     w->from = tf_disk_files_get(w->from_disk);
     const tf_db_config config = {.path = w->index, .read_only = true, .mem = w->config->mem};
@@ -197,7 +190,7 @@ static tf_err close_copy(work *w, char why[TF_WHY_MAX])
         err = tf_files_sync(&w->to, file);
     }
     tf_files_close(&w->to, file);
-    return err == TF_OK ? TF_OK : explain(err, w->copy, why);
+    return err == TF_OK ? TF_OK : tf_why_failed(err, w->copy, why);
 }
 
 /* -- the manifest -------------------------------------------------------------------------------------------------- */
@@ -256,7 +249,7 @@ static tf_err open_backup(work *w, char why[TF_WHY_MAX])
     }
     err = tf_disk_files_new(&w->to_disk, path, w->config->mem);
     if (err != TF_OK) {
-        return explain(err, path, why);
+        return tf_why_failed(err, path, why);
     }
     w->to = tf_disk_files_get(w->to_disk);
     w->started = true;
@@ -286,7 +279,7 @@ static tf_err write_all(work *w, tf_manifest *out, tf_check_report *check, char 
         return err;
     }
     err = write_manifest(w, out);
-    return err == TF_OK ? TF_OK : explain(err, w->config->backup, why);
+    return err == TF_OK ? TF_OK : tf_why_failed(err, w->config->backup, why);
 }
 
 static void undo(work *w)

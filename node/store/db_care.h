@@ -40,6 +40,10 @@ typedef struct tf_db_report {
 void tf_db_report_init(tf_db_report *report, const tf_mem *mem);
 void tf_db_report_clear(tf_db_report *report); /* frees */
 TF_MUST_CHECK tf_err tf_db_report_add(tf_db_report *report, const tf_db_finding *finding); /* TF_ERR_NOMEM */
+/* A range of a channel, "channel N, first to last: text"; and what belongs to none. */
+TF_MUST_CHECK tf_err tf_db_report_range(tf_db_report *report, tf_db_finding_kind kind, const tf_store_damage *range,
+                                        const char *text);
+TF_MUST_CHECK tf_err tf_db_report_text(tf_db_report *report, tf_db_finding_kind kind, const char *text);
 
 /* Reads everything, as of one moment: the structure, every block and part with its checksum, whether seqs are dense and
  * times do not go back, whether each kept message has its key. TF_OK: the report is complete; without findings all is well. */

@@ -31,6 +31,21 @@ tf_err tf_db_report_add(tf_db_report *report, const tf_db_finding *finding)
     return err;
 }
 
+tf_err tf_db_report_range(tf_db_report *report, tf_db_finding_kind kind, const tf_store_damage *range, const char *text)
+{
+    tf_db_finding f = {.kind = kind, .channel = range->channel, .first = range->first, .last = range->last};
+    (void)snprintf(f.text, sizeof(f.text), "channel %llu, %llu to %llu: %s", (unsigned long long)range->channel,
+                   (unsigned long long)range->first, (unsigned long long)range->last, text);
+    return tf_db_report_add(report, &f);
+}
+
+tf_err tf_db_report_text(tf_db_report *report, tf_db_finding_kind kind, const char *text)
+{
+    tf_db_finding f = {.kind = kind};
+    (void)snprintf(f.text, sizeof(f.text), "%s", text);
+    return tf_db_report_add(report, &f);
+}
+
 /* -- the check ----------------------------------------------------------------------------------------------------- */
 
 /* A channel, and what its messages and its keys add up to: each key is a number, made of all that it says. */
@@ -63,17 +78,7 @@ static tf_err found(check *c, tf_db_finding_kind kind, uint64_t channel, uint64_
                                         "keys that are missing or wrong",
                                         "its name was lost",
                                         "it goes on under a new epoch"};
-    tf_db_finding f = {.kind = kind, .channel = channel, .first = first, .last = last};
-    (void)snprintf(f.text, sizeof(f.text), "channel %llu, %llu to %llu: %s", (unsigned long long)channel,
-                   (unsigned long long)first, (unsigned long long)last, texts[kind]);
-    return tf_db_report_add(c->report, &f);
-}
-
-static tf_err found_text(check *c, tf_db_finding_kind kind, const char *text)
-{
-    tf_db_finding f = {.kind = kind};
-    (void)snprintf(f.text, sizeof(f.text), "%s", text);
-    return tf_db_report_add(c->report, &f);
+    return tf_db_report_range(c->report, kind, &(tf_store_damage){channel, first, last}, texts[kind]);
 }
 
 static tf_err check_structure(check *c)
@@ -83,14 +88,14 @@ static tf_err check_structure(check *c)
     while (err == TF_OK && (err = tf_db_row(c->db, stmt)) == TF_OK) {
         const char *text = (const char *)sqlite3_column_text(stmt, 0);
         if (text != NULL && strcmp(text, "ok") != 0) {
-            err = found_text(c, TF_DB_BAD_STRUCTURE, text);
+            err = tf_db_report_text(c->report, TF_DB_BAD_STRUCTURE, text);
         }
         if (err != TF_OK) {
             tf_db_end(stmt);
         }
     }
     if (err == TF_ERR_DAMAGED) {
-        return found_text(c, TF_DB_BAD_STRUCTURE, tf_db_error_text(c->db));
+        return tf_db_report_text(c->report, TF_DB_BAD_STRUCTURE, tf_db_error_text(c->db));
     }
     return err == TF_ERR_CLOSED ? TF_OK : err;
 }
@@ -187,7 +192,7 @@ static tf_err check_channels(check *c)
         }
     }
     if (err == TF_ERR_DAMAGED) {
-        return found_text(c, TF_DB_BAD_STRUCTURE, "the table of channels cannot be read to its end");
+        return tf_db_report_text(c->report, TF_DB_BAD_STRUCTURE, "the table of channels cannot be read to its end");
     }
     return err == TF_ERR_CLOSED ? TF_OK : err;
 }
@@ -233,7 +238,7 @@ static tf_err read_keys(check *c)
         return err;
     }
     if (c->keys_unknown) {
-        return found_text(c, TF_DB_BAD_KEYS, "a part of the keys cannot be read");
+        return tf_db_report_text(c->report, TF_DB_BAD_KEYS, "a part of the keys cannot be read");
     }
     return TF_OK;
 }

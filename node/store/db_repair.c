@@ -36,17 +36,7 @@ typedef struct repair {
 static tf_err report(repair *r, tf_db_finding_kind kind, uint64_t channel, uint64_t first, uint64_t last)
 {
     static const char *const texts[] = {"", "could not be read", "are not there", "", "", "name lost", "new epoch"};
-    tf_db_finding f = {.kind = kind, .channel = channel, .first = first, .last = last};
-    (void)snprintf(f.text, sizeof(f.text), "channel %llu, %llu to %llu: %s", (unsigned long long)channel,
-                   (unsigned long long)first, (unsigned long long)last, texts[kind]);
-    return tf_db_report_add(r->report, &f);
-}
-
-static tf_err report_text(repair *r, tf_db_finding_kind kind, const char *text)
-{
-    tf_db_finding f = {.kind = kind};
-    (void)snprintf(f.text, sizeof(f.text), "%s", text);
-    return tf_db_report_add(r->report, &f);
+    return tf_db_report_range(r->report, kind, &(tf_store_damage){channel, first, last}, texts[kind]);
 }
 
 /* -- finding the blocks -------------------------------------------------------------------------------------------- */
@@ -244,7 +234,7 @@ static tf_err put_cursors(repair *r, uint64_t channel)
         }
     }
     if (err == TF_ERR_DAMAGED) {
-        return report_text(r, TF_DB_BAD_STRUCTURE, "cursors of a channel could not be read");
+        return tf_db_report_text(r->report, TF_DB_BAD_STRUCTURE, "cursors of a channel could not be read");
     }
     return err == TF_ERR_CLOSED ? TF_OK : err;
 }
@@ -390,7 +380,7 @@ static tf_err put_keys(repair *r)
         }
     }
     if (err == TF_ERR_CLOSED && damaged) {
-        return report_text(r, TF_DB_BAD_KEYS,
+        return tf_db_report_text(r->report, TF_DB_BAD_KEYS,
                            "keys could not be read: of trimmed messages that are sent again, some may be stored again");
     }
     return err == TF_ERR_CLOSED ? TF_OK : err;

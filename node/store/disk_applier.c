@@ -294,6 +294,12 @@ static int64_t prepare_when(const applier *a)
     return a->prepare_ms == INT64_MAX ? 0 : a->prepare_ms;
 }
 
+/* Something was trimmed that could make room, and room is wanted. */
+static bool wants_rescue(const applier *a)
+{
+    return a->floors_seen != a->store->floors && (a->full || !a->spare);
+}
+
 /* One piece of work; false: nothing is due. The mutex is held. */
 static bool work(applier *a)
 {
@@ -302,7 +308,7 @@ static bool work(applier *a)
         prepare(a);
         return true;
     }
-    if ((a->full || !a->spare) && a->floors_seen != store->floors && (a->retry_ms == INT64_MAX || is_due(a->retry_ms))) {
+    if (wants_rescue(a) && (a->retry_ms == INT64_MAX || is_due(a->retry_ms))) {
         rescue(a);
         return true;
     }
@@ -323,8 +329,7 @@ static int64_t next_time(const applier *a)
     int64_t apply = apply_when(a);
     int64_t prepare = prepare_when(a);
     int64_t soonest = apply < prepare ? apply : prepare;
-    bool rescues = a->floors_seen != a->store->floors && (a->full || !a->spare);
-    return rescues && a->retry_ms < soonest ? a->retry_ms : soonest;
+    return wants_rescue(a) && a->retry_ms < soonest ? a->retry_ms : soonest;
 }
 
 void *tf_disk_applier_main(void *ctx)

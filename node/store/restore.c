@@ -24,13 +24,6 @@ typedef struct work {
     bool started; /* what is in the directory is ours */
 } work;
 
-static tf_err explain(tf_err err, const char *what, char why[TF_WHY_MAX])
-{
-    int error = errno;
-    (void)tf_why(why, "%s: %s", what, err == TF_ERR_IO && error != 0 ? strerror(error) : tf_err_text(err));
-    return err;
-}
-
 static tf_err read_manifest(work *w, tf_manifest *out, char why[TF_WHY_MAX])
 {
     uint8_t text[TF_MANIFEST_MAX];
@@ -42,7 +35,7 @@ static tf_err read_manifest(work *w, tf_manifest *out, char why[TF_WHY_MAX])
         return tf_why(why, "there is no backup in %s", path);
     }
     if (err != TF_OK) {
-        return explain(err, path, why);
+        return tf_why_failed(err, path, why);
     }
     w->from = tf_disk_files_get(w->from_disk);
     err = tf_files_open(&w->from, TF_MANIFEST_NAME, TF_FILE_READ, &file);
@@ -54,7 +47,7 @@ static tf_err read_manifest(work *w, tf_manifest *out, char why[TF_WHY_MAX])
         err = tf_files_read(&w->from, file, 0, text, sizeof(text), &len);
     }
     tf_files_close(&w->from, file);
-    return err == TF_OK ? tf_manifest_parse(out, tf_slice_of(text, len), why) : explain(err, path, why);
+    return err == TF_OK ? tf_manifest_parse(out, tf_slice_of(text, len), why) : tf_why_failed(err, path, why);
 }
 
 static void remove_file(const work *w, const char *name)
@@ -89,7 +82,7 @@ static tf_err begin(work *w, char why[TF_WHY_MAX])
     }
     err = tf_disk_files_new(&w->to_disk, w->made, w->config->mem);
     if (err != TF_OK) {
-        return explain(err, w->made, why);
+        return tf_why_failed(err, w->made, why);
     }
     w->to = tf_disk_files_get(w->to_disk);
     err = w->to.table->lock(w->to.ctx, LOCK_NAME, &w->lock);
@@ -97,7 +90,7 @@ static tf_err begin(work *w, char why[TF_WHY_MAX])
         return tf_why(why, "another restore is at work in %s", w->made);
     }
     if (err != TF_OK) {
-        return explain(err, w->made, why);
+        return tf_why_failed(err, w->made, why);
     }
     w->started = true;
     remove_parts(w);
@@ -110,7 +103,7 @@ static tf_err copy(work *w, const tf_manifest *m, char why[TF_WHY_MAX])
     tf_file *file = NULL;
     tf_err err = tf_files_open(&w->to, INDEX_NAME, TF_FILE_CREATE, &file);
     if (err != TF_OK) {
-        return explain(err, w->index, why);
+        return tf_why_failed(err, w->index, why);
     }
     err = tf_manifest_sum(&w->from, TF_MANIFEST_DB, &w->to, file, &got);
     tf_files_close(&w->to, file);
@@ -119,7 +112,7 @@ static tf_err copy(work *w, const tf_manifest *m, char why[TF_WHY_MAX])
         return TF_ERR_DAMAGED;
     }
     if (err != TF_OK) {
-        return explain(err, w->config->backup, why);
+        return tf_why_failed(err, w->config->backup, why);
     }
     if (got.size != m->size || strcmp(got.sum, m->sum) != 0) {
         (void)tf_why(why, "%s/" TF_MANIFEST_DB " is damaged: its sum is not the one in the " TF_MANIFEST_NAME,
@@ -221,7 +214,7 @@ static tf_err put_in_place(work *w, char why[TF_WHY_MAX])
     const char *store = w->config->store;
     tf_err err = sync_index(w);
     if (err != TF_OK) {
-        return explain(err, w->index, why);
+        return tf_why_failed(err, w->index, why);
     }
     if (rename(w->made, store) != 0) {
         (void)tf_why(why, "%s cannot become %s: %s", w->made, store, strerror(errno));
@@ -229,7 +222,7 @@ static tf_err put_in_place(work *w, char why[TF_WHY_MAX])
     }
     w->started = false; /* it is the user's now */
     err = sync_above(w);
-    return err == TF_OK ? TF_OK : explain(err, store, why);
+    return err == TF_OK ? TF_OK : tf_why_failed(err, store, why);
 }
 
 static void undo(work *w)

@@ -152,6 +152,19 @@ def test_resend_after_restart_is_a_duplicate(world):
     assert len(stored(world, relay.uri, "c", 2)) == 2
 
 
+def test_every_way_to_send_is_the_same_send(world):
+    """S4: one line, as an argument, from stdin and through a spool, under one client id: one row, one answer."""
+    relay = world.relay()
+    first = json.loads(world.pub(relay.uri, "c", "hello", "--id", "hello", "--json").succeeds())
+    for options in ((), ("--spool", world.path("spool")), ("--routes", "stream"), ("--routes", "datagram")):
+        pub = world.pub(relay.uri, "c", "--id-from", "line", "--json", *options, stdin=b"hello\n")
+        again = json.loads(pub.succeeds())
+        assert again["duplicate"] is True, (options, again)
+        for key in ("client_id", "id", "seq", "timestamp"):
+            assert again[key] == first[key], (options, again, first)
+    assert len(stored(world, relay.uri, "c", 1)) == 1
+
+
 def test_second_relay_on_the_same_data_is_refused(world):
     relay = world.relay()
     second = world.twofold("relay", "--listen", "127.0.0.1:0", "--data", world.path("relay"))
