@@ -28,6 +28,17 @@ static void unknown_section(config_parser *p)
     }
 }
 
+/* The head, fit for a terminal: control bytes as '?'. */
+static const char *shown(char out[CONFIG_HEAD_MAX], const char *head)
+{
+    size_t len = strlen(head);
+    for (size_t i = 0; i <= len; i++) {
+        bool control = i < len && ((uint8_t)head[i] < 0x20 || head[i] == 0x7f);
+        out[i] = control ? '?' : head[i];
+    }
+    return out;
+}
+
 /* The head begins with the word, and then comes a name, or what should be one. */
 static bool is_named(const char *head, const char *word)
 {
@@ -71,13 +82,14 @@ static bool is_peer_name(tf_slice name)
 
 static bool begin_peer(config_parser *p)
 {
+    char head[CONFIG_HEAD_MAX];
     tf_config *config = p->config;
     tf_slice name = quoted(p->head, "peer");
     if (!is_peer_name(name)) {
         tf_config_complain(p, p->line,
                            "[%.49s]: expected [peer \"NAME\"], NAME having 1 to %u printable characters, no blank and "
                            "no comma",
-                           p->head, TF_CONFIG_NAME_MAX);
+                           shown(head, p->head), TF_CONFIG_NAME_MAX);
         return false;
     }
     if (tf_slice_eq(name, tf_slice_str("any"))) {
@@ -108,13 +120,14 @@ static bool begin_peer(config_parser *p)
 
 static bool begin_channel(config_parser *p)
 {
+    char head[CONFIG_HEAD_MAX];
     tf_config *config = p->config;
     tf_slice pattern = quoted(p->head, "channel");
     if (!tf_pattern_is_valid(pattern)) {
         tf_config_complain(p, p->line,
                            "[%.80s]: expected [channel \"PATTERN\"], PATTERN having 1 to %u characters of A-Z a-z 0-9 . "
                            "_ : ~ - / and * (any characters) and ? (one)",
-                           p->head, TF_CHANNEL_NAME_MAX);
+                           shown(head, p->head), TF_CHANNEL_NAME_MAX);
         return false;
     }
     for (size_t i = 0; i < config->channel_count; i++) {

@@ -209,6 +209,7 @@ START_TEST(config_peers_need_a_name_and_their_own_key)
     check_one_bad("[peer \"a,b\"]\n", "no blank and no comma");
     check_one_bad("[peer \"any\"]\n", "no peer can be called any");
     check_one_bad("[peer \"an-overlong-name-an-overlong-name-an-overlong-name\"]\n", "expected [peer \"NAME\"]");
+    check_one_bad("[peer \"\x1b[31m\"]\n", "f:1: [peer \"?[31m\"]: expected"); /* fit for a terminal */
     check_one_bad("\n[peer \"a\"]\n", "f:2: peer \"a\" has no key: expected key = NODEID");
     check_one_bad("[peer \"a\"]\nuri = twofold://" ID_B "@h:1\n", "expected key = " ID_B);
     check_one_bad("[peer \"a\"]\nkey = " ID_A "\nuri = twofold://" ID_B "@h:1\n", "another node than its key");
