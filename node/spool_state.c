@@ -5,6 +5,8 @@
 #include <xxhash.h>
 
 #include "handshake/node_id.h"
+#include "node/name.h"
+#include "node/store/log_segment.h"
 #include "proto/wire.h"
 
 #define BLOCK 4096u
@@ -60,7 +62,7 @@ static tf_err owner_read(const uint8_t block[BLOCK], tf_spool_owner *out, uint32
     memcpy(out->identity.bytes, tf_rd_bytes(&r, TF_NODE_ID_LEN).data, TF_NODE_ID_LEN);
     memcpy(out->relay.bytes, tf_rd_bytes(&r, TF_NODE_ID_LEN).data, TF_NODE_ID_LEN);
     out->channel = tf_rd_bytes(&r, tf_rd_u8(&r));
-    return tf_rd_ok(&r) ? TF_OK : TF_ERR_DAMAGED;
+    return tf_rd_ok(&r) && tf_channel_name_is_valid(out->channel) ? TF_OK : TF_ERR_DAMAGED;
 }
 
 static void progress_write(uint8_t block[BLOCK], uint64_t serial, const tf_spool_progress *progress)
@@ -75,7 +77,9 @@ static void progress_write(uint8_t block[BLOCK], uint64_t serial, const tf_spool
     seal(block);
 }
 
-static bool progress_read(const uint8_t block[BLOCK], uint64_t *serial, tf_spool_progress *out)
+/* `place`: 1 or 2. One in the other's place, or with numbers that nothing counts up to, is none: no later one could follow
+ * it. */
+static bool progress_read(const uint8_t block[BLOCK], size_t place, uint64_t *serial, tf_spool_progress *out)
 {
     tf_reader r;
     tf_rd_init(&r, tf_slice_of(block, BLOCK_SUM));
@@ -83,7 +87,7 @@ static bool progress_read(const uint8_t block[BLOCK], uint64_t *serial, tf_spool
     out->answered = tf_rd_u64(&r);
     out->sent_to = tf_rd_u64(&r);
     out->sent_ms = (int64_t)tf_rd_u64(&r);
-    return is_sealed(block);
+    return is_sealed(block) && *serial % 2 == place % 2 && *serial < INT64_MAX && out->answered < TF_LOG_LSN_MAX;
 }
 
 /* -- open ---------------------------------------------------------------------------------------------------------- */
@@ -157,7 +161,7 @@ static tf_err read_all(tf_spool_state *state, const tf_spool_owner *owner, char 
     for (size_t i = 1; err == TF_OK && i < 3; i++) {
         tf_spool_progress progress;
         uint64_t serial = 0;
-        if (progress_read(blocks[i], &serial, &progress) && (!found || serial > state->serial)) {
+        if (progress_read(blocks[i], i, &serial, &progress) && (!found || serial > state->serial)) {
             found = true;
             state->serial = serial;
             state->progress = progress;

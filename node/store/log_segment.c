@@ -81,7 +81,7 @@ static bool group_read(tf_slice in, uint64_t key, tf_log_group *out)
     out->durable = tf_rd_u64(&r);
     out->count = tf_rd_u32(&r);
     out->size = tf_rd_u32(&r);
-    return out->first > out->durable && out->first <= UINT64_MAX - out->count;
+    return out->first > out->durable && out->first <= TF_LOG_LSN_MAX - out->count;
 }
 
 bool tf_log_group_find(tf_slice bytes, uint64_t key, uint64_t number, uint64_t *offset, tf_log_group *out)

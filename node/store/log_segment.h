@@ -9,6 +9,8 @@
 #define TF_LOG_BLOCK 512u           /* groups begin and end at multiples of it */
 #define TF_LOG_SEGMENT_HEADER 4096u /* groups begin behind it; what it says is in its first block */
 #define TF_LOG_GROUP_HEADER 48u
+/* No log reaches it; what claims to is damaged. So there is room above it for sums, and below 2^62 for a var. */
+#define TF_LOG_LSN_MAX (UINT64_C(1) << 61)
 
 typedef struct tf_log_segment_header {
     uint32_t version;

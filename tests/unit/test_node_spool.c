@@ -1,4 +1,7 @@
 /* node/spool: what was synced and not answered is there for the next process, in order, once. */
+#include <xxhash.h>
+
+#include "proto/wire.h"
 #include "tests/unit/spool_world.h"
 
 /* -- what it does -------------------------------------------------------------------------------------------------- */
@@ -209,6 +212,47 @@ END_TEST
 
 /* -- what fails ---------------------------------------------------------------------------------------------------- */
 
+static void put_note(world *w, size_t block, uint64_t serial, uint64_t answered)
+{
+    uint8_t bytes[512] = {0};
+    tf_files files = tf_lossy_files_get(w->lossy);
+    tf_file *file = NULL;
+    tf_writer out;
+    tf_wr_init(&out, bytes, sizeof(bytes));
+    tf_wr_u64(&out, serial);
+    tf_wr_u64(&out, answered);
+    tf_wr_init(&out, bytes + 504, 8);
+    tf_wr_u64(&out, XXH3_64bits(bytes, 504));
+    ck_assert_int_eq(tf_files_open(&files, TF_SPOOL_STATE_FILE, TF_FILE_WRITE, &file), TF_OK);
+    ck_assert_int_eq(tf_files_write(&files, file, block * 4096, tf_slice_of(bytes, sizeof(bytes))), TF_OK);
+    tf_files_close(&files, file);
+}
+
+/* Its sum is right, but no later note could follow it, or no log go on behind it. */
+START_TEST(spool_note_that_cannot_be_is_none)
+{
+    static const struct {
+        uint64_t serial;
+        uint64_t answered;
+    } rows[] = {{UINT64_MAX, 1}, {6, 1}, {7, UINT64_MAX}, {7, UINT64_C(1) << 62}, {UINT64_MAX - 2, 0}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        world w;
+        world_begin(&w);
+        ck_assert_int_eq(world_open(&w), TF_OK);
+        put_range(&w, 1, 3, true);
+        ck_assert_int_eq(tf_spool_sync(w.spool), TF_OK);
+        world_close(&w);
+        put_note(&w, 1, rows[i].serial, rows[i].answered);
+        ck_assert_int_eq(world_open(&w), TF_OK); /* by the other one */
+        check_holds(&w, 1, 3);
+        world_close(&w);
+        put_note(&w, 2, rows[i].serial + 1, rows[i].answered);
+        ck_assert_int_eq(world_open(&w), i == 0 ? TF_OK : TF_ERR_DAMAGED); /* 0 is a serial */
+        world_end(&w);
+    }
+}
+END_TEST
+
 START_TEST(spool_that_is_full_goes_on_when_something_is_answered)
 {
     static unsigned numbers[MESSAGES];
@@ -321,6 +365,7 @@ int main(void)
         spool_of_another_channel_relay_or_process_is_refused,
         spool_whose_owner_cannot_be_told_is_refused,
         spool_with_one_damaged_note_goes_on_with_the_other,
+        spool_note_that_cannot_be_is_none,
         spool_that_is_full_goes_on_when_something_is_answered,
         spool_takes_the_largest_message_within_the_least_bound,
         spool_on_a_full_disk_keeps_what_it_has_and_goes_on_when_there_is_room,
