@@ -287,11 +287,14 @@ static tf_err take_record(tf_log_reader *reader)
 {
     tf_slice *rest = &reader->rest;
     tf_log_item *item = &reader->item;
+    const tf_log_group *group = &reader->group;
     tf_err err = tf_record_read(*rest, reader->key, &item->record);
     size_t size = rest->len;
     uint64_t lsn = 0;
     if (err == TF_OK) {
         size = item->record.size;
+        lsn = item->record.lsn;
+        err = lsn >= group->first && lsn <= tf_log_group_last(group) ? TF_OK : TF_ERR_DAMAGED; /* L9 */
     } else if (!tf_record_peek(*rest, &size, &lsn)) {
         size = rest->len;
     }
@@ -321,6 +324,16 @@ static tf_err check_group(tf_log_reader *reader)
     return reader->rest.len == 0 ? TF_OK : TF_ERR_DAMAGED;
 }
 
+/* A group is acked in one piece: if one LSN of it is known durable (the index may have stopped within it), all are (L16). */
+static void complete_durable(tf_log_reader *reader, const tf_log_file *file)
+{
+    const tf_log_group *group = &reader->group;
+    uint64_t last = tf_log_group_last(group) < file->end ? tf_log_group_last(group) : file->end - 1;
+    if (group->first <= reader->durable && last > reader->durable) {
+        reader->durable = last;
+    }
+}
+
 /* Finds the next group of the loaded file that has something that is wanted. TF_ERR_CLOSED: there is none. */
 static tf_err find_group(tf_log_reader *reader)
 {
@@ -330,6 +343,7 @@ static tf_err find_group(tf_log_reader *reader)
         tf_err err = TF_ERR_DAMAGED;
         bool wanted = group->count > 0 && tf_log_group_last(group) >= reader->expected && group->first < file->end;
         if (wanted) {
+            complete_durable(reader, file);
             /* Above what is known durable only whole groups count: others were torn, and never acked (L16). */
             err = group->first > reader->durable ? check_group(reader) : TF_OK;
             reader->report.torn += err == TF_ERR_DAMAGED ? 1 : 0;
@@ -341,6 +355,7 @@ static tf_err find_group(tf_log_reader *reader)
         }
     }
     group->count = 0;
+    reader->rest = tf_slice_of(NULL, 0); /* a torn group was looked into, and has nothing to give */
     return TF_ERR_CLOSED;
 }
 

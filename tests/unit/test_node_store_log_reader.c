@@ -185,6 +185,66 @@ START_TEST(log_reader_torn_last_group_is_left_out_and_does_not_come_back)
 }
 END_TEST
 
+/* The group before is damaged, too: what was looked at of the torn one is not taken for what comes next. */
+START_TEST(log_reader_torn_last_group_behind_damage_is_left_out)
+{
+    scene s;
+    uint64_t end = 0;
+    set_up_killed(&s, 5);
+    uint64_t last = group_at(&s, key_of(&s), 4);
+    ck_assert(tf_lossy_files_flip(s.lossy, FIRST_FILE, group_at(&s, key_of(&s), 3), 1));
+    ck_assert(tf_lossy_files_flip(s.lossy, FIRST_FILE, last + 2000, 4)); /* its second record */
+    ck_assert_uint_eq(replay(&s, &end), 2);
+    ck_assert_uint_eq(end, 9);
+    ck_assert_uint_eq(tf_commit_log_report(s.world.log)->records, 6);
+    ck_assert_uint_eq(tf_commit_log_report(s.world.log)->torn, 1);
+    tear_down(&s);
+}
+END_TEST
+
+/* Where the n-th record of the first group begins, from 0. */
+static uint64_t record_at(scene *s, size_t n)
+{
+    uint64_t at = group_at(s, key_of(s), 0) + TF_LOG_GROUP_HEADER;
+    for (; n > 0; n--) {
+        tf_slice bytes = tf_lossy_files_bytes(s->lossy, FIRST_FILE);
+        size_t size = 0;
+        uint64_t lsn = 0;
+        ck_assert(tf_record_peek(tf_slice_of(bytes.data + at, bytes.len - at), &size, &lsn));
+        at += size;
+    }
+    return at;
+}
+
+/* The index may have stopped within a group, which was acked in one piece: what is missing of it is damage, not a torn
+ * end, and what is there stays. */
+START_TEST(log_reader_group_that_the_index_has_in_part_is_whole_or_damaged)
+{
+    for (unsigned flipped = 1; flipped < 3; flipped++) {
+        scene s = {.lossy = tf_lossy_files_new(UINT64_MAX)};
+        uint64_t end = 0;
+        world_init(&s.world, tf_lossy_files_get(s.lossy));
+        world_recover(&s.world);
+        ck_assert_int_eq(world_append(&s.world, 3, 1500, false), TF_OK);
+        tf_lossy_files_stop_at(s.lossy, 0);
+        world_close(&s.world);
+        tf_lossy_files_crash(s.lossy, 0);
+        ck_assert(tf_lossy_files_flip(s.lossy, FIRST_FILE, record_at(&s, flipped), 1));
+        s.world.applied = 1;
+        for (unsigned again = 0; again < 2; again++) {
+            ck_assert_uint_eq(replay(&s, &end), 1);
+            ck_assert_uint_eq(end, 4 + again);
+            ck_assert_uint_eq(tf_commit_log_report(s.world.log)->records, 1 + again);
+            if (again == 0) {
+                ck_assert_int_eq(world_append(&s.world, 1, 100, false), TF_OK);
+                world_close(&s.world);
+            }
+        }
+        tear_down(&s);
+    }
+}
+END_TEST
+
 START_TEST(log_reader_group_that_was_written_again_counts_there_alone)
 {
     scene s = {.lossy = tf_lossy_files_new(UINT64_MAX)};
@@ -461,6 +521,8 @@ int main(void)
 {
     const TTest *const tests[] = {log_reader_flipped_bit_in_any_block_is_named_and_costs_no_more_than_its_group,
                                   log_reader_torn_last_group_is_left_out_and_does_not_come_back,
+                                  log_reader_torn_last_group_behind_damage_is_left_out,
+                                  log_reader_group_that_the_index_has_in_part_is_whole_or_damaged,
                                   log_reader_group_that_was_written_again_counts_there_alone,
                                   log_reader_old_groups_in_recycled_segments_are_not_believed,
                                   log_reader_damage_below_what_is_known_durable_is_named_record_by_record,
