@@ -1,4 +1,8 @@
+#include <inttypes.h>
+#include <stdio.h>
+
 #include "node/store/db_internal.h"
+#include "node/store/log_segment.h"
 
 tf_err tf_db_apply_begin(tf_db *db)
 {
@@ -70,6 +74,31 @@ static tf_err append(tf_db *db, const tf_store_op *op)
     return err;
 }
 
+/* The newest seq of a channel in the batch, which its row does not have yet; 0: none. */
+static uint64_t head_in_batch(const tf_db *db, uint64_t channel)
+{
+    size_t i = db->append_count;
+    while (i > 0 && db->appends[i - 1].channel != channel) {
+        i--;
+    }
+    return i > 0 ? db->appends[i - 1].message.seq : 0;
+}
+
+/* Not beyond what there is: a trim may come early, or what it is of was lost with a part of the log, and numbers that go on
+ * below `first` would be gone at once. */
+static tf_err trim(tf_db *db, const tf_store_op *op)
+{
+    sqlite3_stmt *stmt = NULL;
+    tf_err err = tf_db_use(db, TF_DB_CHANNEL_TRIM, &stmt);
+    if (err != TF_OK) {
+        return err;
+    }
+    tf_db_bind_u64(stmt, 1, op->channel);
+    tf_db_bind_u64(stmt, 2, op->seq);
+    tf_db_bind_u64(stmt, 3, head_in_batch(db, op->channel));
+    return change(db, stmt);
+}
+
 static tf_err move_cursor(tf_db *db, const tf_store_cursor *c)
 {
     sqlite3_stmt *stmt = NULL;
@@ -98,7 +127,7 @@ tf_err tf_db_apply_any(tf_db *db, const tf_store_op *op)
     case TF_STORE_CLOSE:
         return set_channel(db, TF_DB_CHANNEL_CLOSE, op->channel, 0);
     case TF_STORE_TRIM:
-        return set_channel(db, TF_DB_CHANNEL_TRIM, op->channel, op->seq);
+        return trim(db, op);
     case TF_STORE_FORGET:
         return set_channel(db, TF_DB_CHANNEL_FORGET, op->channel, (uint64_t)op->time_ms);
     case TF_STORE_EPOCH:
@@ -146,6 +175,11 @@ tf_err tf_db_state_load(tf_db *db)
         db->key_secret = tf_db_u64(stmt, 1);
         db->next_part = tf_db_u64(stmt, 2);
         tf_db_end(stmt);
+    }
+    if (err == TF_OK && db->applied > TF_LOG_LSN_MAX) { /* from where no log goes on */
+        (void)snprintf(db->error, sizeof(db->error), "it claims changes up to %" PRIu64, db->applied);
+        db->applied = 0;
+        err = TF_ERR_DAMAGED;
     }
     return err == TF_ERR_CLOSED ? TF_ERR_DAMAGED : err;
 }

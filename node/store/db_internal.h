@@ -27,7 +27,7 @@
                    "closed, collected) VALUES (?1, ?2, ?3, 1, 0, 0, 0, 0, 0, 1)")                                      \
     X(CHANNEL_APPEND, "UPDATE channels SET head = ?2, timestamp_ms = ?3, bytes = ?4 WHERE number = ?1")                \
     X(CHANNEL_CLOSE, "UPDATE channels SET closed = 1 WHERE number = ?1")                                               \
-    X(CHANNEL_TRIM, "UPDATE channels SET first = max(first, ?2) WHERE number = ?1")                                    \
+    X(CHANNEL_TRIM, "UPDATE channels SET first = max(first, min(?2, max(head, ?3) + 1)) WHERE number = ?1")            \
     X(CHANNEL_FORGET, "UPDATE channels SET keys_since_ms = max(keys_since_ms, ?2) WHERE number = ?1")                  \
     X(CHANNEL_EPOCH, "UPDATE channels SET epoch = ?2 WHERE number = ?1")                                               \
     X(CHANNEL_SINCE, "SELECT keys_since_ms FROM channels WHERE number = ?1")                                           \

@@ -224,6 +224,34 @@ START_TEST(db_trimmed_goes_and_the_file_shrinks)
 }
 END_TEST
 
+/* As the rescue of a full disk does it, or when a part of the log is lost: the channel goes on behind what there is. */
+START_TEST(db_trim_goes_no_further_than_what_there_is)
+{
+    for (int early = 0; early < 2; early++) {
+        world_set_up();
+        world_create(1);
+        world_create(2);
+        world_store(1, 1, 10, 50);
+        const tf_store_op trim = {.kind = TF_STORE_TRIM, .channel = 1, .seq = 500};
+        world_begin();
+        world_append(2, 1, 3, 50);
+        world_append(1, 11, 2, 50);
+        world_append(2, 4, 3, 50);
+        ck_assert_int_eq(early ? tf_db_apply_early(world_db, &trim) : tf_db_apply_op(world_db, ++world_lsn, &trim),
+                         TF_OK);
+        world_commit();
+        world_reopen();
+        ck_assert_uint_eq(world_channel(world_db, 1).first, 13);
+        ck_assert_uint_eq(world_channel(world_db, 2).first, 1);
+        world_do(&trim);
+        world_store(1, 13, 5, 50);
+        ck_assert_uint_eq(world_channel(world_db, 1).first, 13);
+        world_expect(world_db, 1, 13, 17, 50);
+        world_tear_down();
+    }
+}
+END_TEST
+
 START_TEST(db_lost_range_is_a_hole)
 {
     world_set_up();
@@ -369,6 +397,7 @@ int main(void)
                                          db_op_that_does_not_fit_is_damage,
                                          db_trickle_ends_up_in_long_blocks,
                                          db_trimmed_goes_and_the_file_shrinks,
+                                         db_trim_goes_no_further_than_what_there_is,
                                          db_lost_range_is_a_hole,
                                          db_finds_times_and_bytes,
                                          db_cursors_are_kept_moved_and_deleted,
