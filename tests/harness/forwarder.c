@@ -5,14 +5,9 @@
 #include <errno.h>
 #include <getopt.h>
 #include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <time.h>
-#include <unistd.h>
 
-#define BIND_TRIES 64
 #define FAULTS_MAX 16
 
 typedef struct options {
@@ -46,27 +41,6 @@ static void usage(FILE *out)
                 out);
 }
 
-tf_time tf_fwd_now(void)
-{
-    struct timespec now;
-    if (clock_gettime(CLOCK_MONOTONIC, &now) != 0) {
-        abort();
-    }
-    return (tf_time)now.tv_sec * TF_SECOND + (tf_time)now.tv_nsec / 1000;
-}
-
-void tf_fwd_arm(struct event *timer, tf_time at)
-{
-    if (at == TF_NEVER) {
-        (void)event_del(timer);
-        return;
-    }
-    tf_time now = tf_fwd_now();
-    tf_time wait = at > now ? at - now : 0;
-    struct timeval after = {.tv_sec = (time_t)(wait / TF_SECOND), .tv_usec = (suseconds_t)(wait % TF_SECOND)};
-    (void)event_add(timer, &after);
-}
-
 /* "HOST:PORT", "[HOST]:PORT". */
 static bool resolve(const char *text, tf_fwd_address *out)
 {
@@ -91,71 +65,6 @@ static bool resolve(const char *text, tf_fwd_address *out)
     out->len = found->ai_addrlen;
     freeaddrinfo(found);
     return true;
-}
-
-static in_port_t *port_of(tf_fwd_address *address)
-{
-    if (address->storage.ss_family == AF_INET6) {
-        return &((struct sockaddr_in6 *)(void *)&address->storage)->sin6_port;
-    }
-    return &((struct sockaddr_in *)(void *)&address->storage)->sin_port;
-}
-
-static int open_bound(const tf_fwd_address *address, int type)
-{
-    int fd = socket(address->storage.ss_family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    int on = 1;
-    int size = TF_FWD_SOCKET_BUFFER;
-    if (fd < 0) {
-        return -1;
-    }
-    if (type == SOCK_STREAM) {
-        /* Before listen, so that what is accepted inherits them. */
-        int segment = TF_FWD_SEGMENT;
-        (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
-        (void)setsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &segment, sizeof(segment));
-        (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    }
-    if (bind(fd, (const struct sockaddr *)&address->storage, address->len) != 0) {
-        int error = errno;
-        (void)close(fd);
-        errno = error;
-        return -1;
-    }
-    return fd;
-}
-
-/* One try. With port 0 another process may have the TCP port that belongs to the UDP port the kernel chose. */
-static bool bind_both(tf_fwd_address *address, int *tcp_fd, int *udp_fd)
-{
-    *udp_fd = open_bound(address, SOCK_DGRAM);
-    if (*udp_fd < 0) {
-        return false;
-    }
-    address->len = sizeof(address->storage);
-    if (getsockname(*udp_fd, (struct sockaddr *)&address->storage, &address->len) == 0) {
-        *tcp_fd = open_bound(address, SOCK_STREAM);
-        if (*tcp_fd >= 0) {
-            return true;
-        }
-    }
-    int error = errno;
-    (void)close(*udp_fd);
-    errno = error;
-    return false;
-}
-
-int tf_fwd_bind(tf_fwd_common *common, int *tcp_fd, int *udp_fd)
-{
-    int tries = *port_of(&common->listen) == 0 ? BIND_TRIES : 1;
-    for (int i = 0; i < tries; i++) {
-        tf_fwd_address address = common->listen;
-        if (bind_both(&address, tcp_fd, udp_fd)) {
-            common->listen = address;
-            return 0;
-        }
-    }
-    return -1;
 }
 
 static bool add_fault(options *o, const char *name, const char *value)
@@ -264,7 +173,7 @@ static int serve(tf_fwd_target *target, const options *o)
         goto out;
     }
     if (o->print_port) {
-        (void)printf("%u\n", (unsigned)ntohs(*port_of(&target->common->listen)));
+        (void)printf("%u\n", (unsigned)tf_fwd_port(&target->common->listen));
         (void)fflush(stdout);
     }
     status = event_base_dispatch(base) < 0 ? 70 : 0;

@@ -1,8 +1,8 @@
 /* The parts of tf-forwarder, a user-space forwarder of TCP and UDP between a client and a relay that can hurt both on
  * demand. Needs no privileges. Directions: up is from the client to the relay, down is back.
  *
- * Every queue is bounded; what does not fit is not read (TCP) or dropped and counted (UDP). Errors of single sockets end
- * that socket; faults at the start are told on stderr and end the program. One thread, one event loop. */
+ * Every queue is bounded; what does not fit is not read (TCP) or dropped and counted (UDP). Errors of single sockets
+ * end that socket; faults at the start are told on stderr and end the program. One thread, one event loop. */
 #ifndef TF_TESTS_HARNESS_FORWARDER_H
 #define TF_TESTS_HARNESS_FORWARDER_H
 
@@ -24,6 +24,8 @@
 #define TF_FWD_RECORD_BYTES_MAX (256u << 20) /* of --udp-record */
 #define TF_FWD_REORDER_HOLD (5 * TF_MS)      /* up to this longer than the others waits a packet that is reordered */
 #define TF_FWD_DELAY_MAX_MS 60000u
+#define TF_FWD_QUEUE_BYTES (64u << 10)       /* that wait for a rate, unless it is set */
+#define TF_FWD_RESEND (200 * TF_MS)          /* the least time after which TCP sends again what nothing followed */
 
 typedef enum tf_fwd_direction { TF_FWD_UP = 0, TF_FWD_DOWN = 1 } tf_fwd_direction;
 #define TF_FWD_DIRECTIONS 2
@@ -54,6 +56,8 @@ tf_time tf_fwd_now(void);
 /* Arms a timer for `at`; at <= now: as soon as possible; TF_NEVER: disarms it. */
 void tf_fwd_arm(struct event *timer, tf_time at);
 
+/* The port of an address. */
+uint16_t tf_fwd_port(const tf_fwd_address *address);
 /* Binds both sockets to common->listen, which gets the port: with port 0 one that is free for both. -1 on failure. */
 int tf_fwd_bind(tf_fwd_common *common, int *tcp_fd, int *udp_fd);
 
@@ -64,7 +68,6 @@ void tf_fwd_tcp_free(tf_fwd_tcp *tcp);
 void tf_fwd_tcp_stall(tf_fwd_tcp *tcp, tf_fwd_directions directions, bool stalled);
 /* Resets all connections and refuses new ones (the kernel answers), until healed. */
 void tf_fwd_tcp_cut(tf_fwd_tcp *tcp, bool cut);
-void tf_fwd_tcp_delay(tf_fwd_tcp *tcp, tf_fwd_directions directions, tf_time delay);
 /* Each connection is closed at a random byte, after 1/2 to 3/2 of `every`; 0: none is. */
 void tf_fwd_tcp_close_every(tf_fwd_tcp *tcp, tf_time every);
 void tf_fwd_tcp_stats(const tf_fwd_tcp *tcp, FILE *out);
@@ -74,10 +77,17 @@ typedef enum tf_fwd_fault {
     TF_FWD_REPEAT,  /* odds in millionths */
     TF_FWD_REORDER, /* odds in millionths */
     TF_FWD_DELAY,   /* tf_time */
+    TF_FWD_JITTER,  /* tf_time; up to so much more */
+    TF_FWD_RATE,    /* bits a second; 0: any */
+    TF_FWD_QUEUE,   /* bytes that wait for the rate; 0: TF_FWD_QUEUE_BYTES */
     TF_FWD_MTU,     /* longest payload that passes; 0: any */
     TF_FWD_CUT,     /* 0 or 1 */
     TF_FWD_FAULTS
 } tf_fwd_fault;
+
+/* A stream has DROP, DELAY, JITTER, RATE and QUEUE, no other fault. Its bytes stay in order: what is late holds back
+ * what is behind it, and a dropped segment comes after TF_FWD_RESEND and a round trip, as if it had been sent again. */
+void tf_fwd_tcp_fault(tf_fwd_tcp *tcp, tf_fwd_directions directions, tf_fwd_fault fault, uint64_t value);
 
 /* Takes the bound socket, and the open file for --udp-record (may be NULL). NULL on failure. */
 tf_fwd_udp *tf_fwd_udp_new(tf_fwd_common *common, int fd, FILE *record);

@@ -149,7 +149,7 @@ static bool command_number(const tf_fwd_target *target, const words *w)
         if (rows[i].fault != TF_FWD_FAULTS) {
             tf_fwd_udp_fault(target->udp, directions, rows[i].fault, value);
         } else if (is(w, 0, "tcp-delay")) {
-            tf_fwd_tcp_delay(target->tcp, directions, value);
+            tf_fwd_tcp_fault(target->tcp, directions, TF_FWD_DELAY, value);
         } else if (w->count == 2) {
             tf_fwd_tcp_close_every(target->tcp, value);
         } else {

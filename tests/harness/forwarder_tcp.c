@@ -8,6 +8,7 @@
 #include "tests/harness/forwarder.h"
 
 #define READ_BYTES 16384u
+#define MILLION 1000000u
 #define CUT_WITHIN_BYTES 4096u /* a connection whose time is over is closed within that many bytes */
 
 typedef struct chunk {
@@ -25,6 +26,7 @@ typedef struct pipe_state {
     size_t bytes;       /* of the chunks, with what they cost */
     bool ended;         /* the source has sent its FIN */
     bool passed_end;    /* the sink has got it */
+    tf_time free_at;    /* when the last byte that waits for the rate has left */
     bool is_cut;        /* cut_after counts */
     uint64_t cut_after; /* bytes that may still pass */
 } pipe_state;
@@ -54,12 +56,13 @@ struct tf_fwd_tcp {
     size_t open;
     bool cut;
     bool stalled[TF_FWD_DIRECTIONS];
-    tf_time delay[TF_FWD_DIRECTIONS];
+    uint64_t faults[TF_FWD_DIRECTIONS][TF_FWD_FAULTS];
     tf_time close_every;
     uint64_t bytes[TF_FWD_DIRECTIONS];
     uint64_t accepted;
     uint64_t refused; /* beyond the limit, or the relay cannot be reached */
     uint64_t was_cut;
+    uint64_t resent; /* segments that came late as if they had been lost */
 };
 
 static void side_close(side *s, bool reset)
@@ -119,6 +122,43 @@ static void want(struct event *event, bool wanted)
     }
 }
 
+/* Bytes that may wait: those of the queue before a rate, and those that are on their way. */
+static size_t pipe_limit(const uint64_t faults[TF_FWD_FAULTS])
+{
+    if (faults[TF_FWD_RATE] != 0) {
+        uint64_t queue = faults[TF_FWD_QUEUE] != 0 ? faults[TF_FWD_QUEUE] : TF_FWD_QUEUE_BYTES;
+        uint64_t limit = queue + faults[TF_FWD_RATE] / 8 * faults[TF_FWD_DELAY] / TF_SECOND;
+        limit = limit < TF_FWD_PIPE_BYTES ? TF_FWD_PIPE_BYTES : limit;
+        return limit < TF_FWD_PACKET_BYTES_MAX ? (size_t)limit : TF_FWD_PACKET_BYTES_MAX;
+    }
+    bool waits = (faults[TF_FWD_DELAY] | faults[TF_FWD_JITTER] | faults[TF_FWD_DROP]) != 0;
+    return waits ? TF_FWD_PIPE_BYTES_DELAYED : TF_FWD_PIPE_BYTES;
+}
+
+/* When bytes that come now leave. Those behind them wait for them whatever their own time is. */
+static tf_time due_of(connection *c, int d, size_t len)
+{
+    const uint64_t *faults = c->tcp->faults[d];
+    pipe_state *p = &c->pipes[d];
+    tf_test_random *random = &c->tcp->common->random;
+    tf_time due = tf_fwd_now();
+    if (faults[TF_FWD_RATE] != 0) {
+        p->free_at = tf_time_max(p->free_at, due) + len * 8 * TF_SECOND / faults[TF_FWD_RATE];
+        due = p->free_at;
+    }
+    due += faults[TF_FWD_DELAY];
+    if (faults[TF_FWD_JITTER] != 0) {
+        due += tf_test_random_below(random, faults[TF_FWD_JITTER] + 1);
+    }
+    for (size_t at = 0; at < len && faults[TF_FWD_DROP] != 0; at += TF_FWD_SEGMENT) {
+        if (tf_test_random_chance(random, faults[TF_FWD_DROP], MILLION)) {
+            c->tcp->resent++;
+            due += TF_FWD_RESEND + 2 * faults[TF_FWD_DELAY];
+        }
+    }
+    return due;
+}
+
 /* Arms what the state asks for. Both ends passed on: frees the connection. */
 static void connection_update(connection *c)
 {
@@ -129,7 +169,7 @@ static void connection_update(connection *c)
         pipe_state *p = &c->pipes[d];
         side *sink = &c->sides[1 - d];
         bool flows = c->connected && !tcp->stalled[d];
-        size_t limit = tcp->delay[d] == 0 ? TF_FWD_PIPE_BYTES : TF_FWD_PIPE_BYTES_DELAYED;
+        size_t limit = pipe_limit(tcp->faults[d]);
         if (flows && p->ended && p->first == NULL && !p->passed_end) {
             (void)shutdown(sink->fd, SHUT_WR);
             p->passed_end = true;
@@ -168,7 +208,7 @@ static bool pipe_fill(connection *c, int d)
     }
     memcpy(fresh->bytes, bytes, (size_t)got);
     fresh->len = (size_t)got;
-    fresh->due = tf_fwd_now() + c->tcp->delay[d];
+    fresh->due = due_of(c, d, fresh->len);
     if (p->first != NULL) {
         p->last->next = fresh;
     } else {
@@ -432,11 +472,11 @@ void tf_fwd_tcp_cut(tf_fwd_tcp *tcp, bool cut)
     update_all(tcp);
 }
 
-void tf_fwd_tcp_delay(tf_fwd_tcp *tcp, tf_fwd_directions directions, tf_time delay)
+void tf_fwd_tcp_fault(tf_fwd_tcp *tcp, tf_fwd_directions directions, tf_fwd_fault fault, uint64_t value)
 {
     for (unsigned d = 0; d < TF_FWD_DIRECTIONS; d++) {
         if ((directions & (1u << d)) != 0) {
-            tcp->delay[d] = delay;
+            tcp->faults[d][fault] = value;
         }
     }
     update_all(tcp);
@@ -457,6 +497,7 @@ void tf_fwd_tcp_stats(const tf_fwd_tcp *tcp, FILE *out)
 {
     (void)fprintf(out,
                   "stream_up_bytes=%" PRIu64 " stream_down_bytes=%" PRIu64 " stream_accepted=%" PRIu64
-                  " stream_refused=%" PRIu64 " stream_cut=%" PRIu64 " stream_open=%zu",
-                  tcp->bytes[TF_FWD_UP], tcp->bytes[TF_FWD_DOWN], tcp->accepted, tcp->refused, tcp->was_cut, tcp->open);
+                  " stream_refused=%" PRIu64 " stream_cut=%" PRIu64 " stream_resent=%" PRIu64 " stream_open=%zu",
+                  tcp->bytes[TF_FWD_UP], tcp->bytes[TF_FWD_DOWN], tcp->accepted, tcp->refused, tcp->was_cut,
+                  tcp->resent, tcp->open);
 }

@@ -54,6 +54,7 @@ struct tf_fwd_udp {
     size_t waiting_count;
     size_t waiting_bytes;
     uint64_t faults[TF_FWD_DIRECTIONS][TF_FWD_FAULTS];
+    tf_time free_at[TF_FWD_DIRECTIONS]; /* when the last byte that waits for the rate has left */
     counts counts[TF_FWD_DIRECTIONS];
     FILE *record;
     size_t recorded;
@@ -160,10 +161,35 @@ static bool happens(tf_fwd_udp *udp, tf_fwd_direction direction, tf_fwd_fault fa
     return odds != 0 && tf_test_random_chance(&udp->common->random, odds, MILLION);
 }
 
+/* How long the packet waits for the rate; TF_NEVER: the queue is full. */
+static tf_time wait_for_rate(tf_fwd_udp *udp, tf_fwd_direction direction, size_t len)
+{
+    const uint64_t *faults = udp->faults[direction];
+    uint64_t rate = faults[TF_FWD_RATE];
+    uint64_t queue = faults[TF_FWD_QUEUE] != 0 ? faults[TF_FWD_QUEUE] : TF_FWD_QUEUE_BYTES;
+    if (rate == 0) {
+        return 0;
+    }
+    tf_time now = tf_fwd_now();
+    tf_time from = tf_time_max(udp->free_at[direction], now);
+    if ((double)(from - now) * (double)rate / 8 / (double)TF_SECOND + (double)len > (double)queue) {
+        return TF_NEVER;
+    }
+    udp->free_at[direction] = from + len * 8 * TF_SECOND / rate;
+    return udp->free_at[direction] - now;
+}
+
 /* One copy: at once, after the delay, or held a little longer so that later ones overtake it. */
 static void forward_copy(tf_fwd_udp *udp, client *c, tf_fwd_direction direction, tf_slice bytes)
 {
-    tf_time delay = udp->faults[direction][TF_FWD_DELAY];
+    uint64_t jitter = udp->faults[direction][TF_FWD_JITTER];
+    tf_time delay = wait_for_rate(udp, direction, bytes.len);
+    if (delay == TF_NEVER) {
+        udp->counts[direction].overflow++;
+        return;
+    }
+    delay += udp->faults[direction][TF_FWD_DELAY];
+    delay += jitter != 0 ? tf_test_random_below(&udp->common->random, jitter + 1) : 0;
     if (happens(udp, direction, TF_FWD_REORDER)) {
         udp->counts[direction].reordered++;
         delay += TF_MS + tf_test_random_below(&udp->common->random, TF_FWD_REORDER_HOLD);

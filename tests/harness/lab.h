@@ -1,0 +1,164 @@
+/* The parts of twofold-lab: real relays and clients with impaired routes between them, driven by a scenario.
+ *
+ * One process runs the timeline and whatever stands between (one thread, one event loop); the relay is the installed
+ * program; each client is a process made by fork, so that it can be killed, which writes what it saw to memory that all
+ * share. Times are microseconds of tf_edge_now unless said otherwise. */
+#ifndef TF_TESTS_HARNESS_LAB_H
+#define TF_TESTS_HARNESS_LAB_H
+
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#include "handshake/identity.h"
+#include "node/why.h"
+#include "tests/harness/verdict.h"
+
+struct event;
+struct event_base;
+
+#define TF_LAB_SAMPLE (100 * TF_MS)
+#define TF_LAB_POLL (20 * TF_MS)      /* the longest time in which a process does not look at what is shared */
+#define TF_LAB_SETUP (60 * TF_SECOND) /* after which a client that is not ready never will be; and the next one */
+#define TF_LAB_GRACE (10 * TF_SECOND) /* after which a process that is asked to end is killed */
+#define TF_LAB_LINGER (300 * TF_MS)   /* after everything came: in which something may come again */
+#define TF_LAB_FOLDER_MAX 256u
+#define TF_LAB_TEXT_MAX 384u
+
+typedef enum tf_lab_mode { TF_LAB_FORWARDERS, TF_LAB_NAMESPACES } tf_lab_mode;
+
+typedef struct tf_lab_options {
+    tf_lab_mode mode;
+    tf_routes routes;    /* that clients may use at most */
+    const char *twofold; /* the program */
+    bool keep;           /* the folder with logs and the store */
+} tf_lab_options;
+
+/* -- what is shared ------------------------------------------------------------------------------------------------ */
+
+/* The states of a message at its publisher. */
+typedef enum tf_lab_message { TF_LAB_UNSENT, TF_LAB_SENT, TF_LAB_ACKED, TF_LAB_REFUSED } tf_lab_message;
+
+typedef struct tf_lab_record {
+    tf_time at;
+    uint64_t seq; /* of the channel: where a subscriber that was killed goes on */
+    uint32_t number;
+    uint16_t flow;
+    bool intact;
+} tf_lab_record;
+
+typedef struct tf_lab_shared_flow {
+    uint8_t *messages;         /* tf_lab_message, by number */
+    _Atomic uint32_t answered; /* acked or refused */
+} tf_lab_shared_flow;
+
+typedef struct tf_lab_shared_sub {
+    tf_lab_record *records;
+    size_t capacity;
+    _Atomic size_t count; /* may be larger than the capacity: what is beyond it was not written */
+} tf_lab_shared_sub;
+
+typedef struct tf_lab_shared_client {
+    tf_lab_sample *samples;
+    size_t capacity;
+    _Atomic size_t count;
+    atomic_bool ready;
+    char error[TF_LAB_TEXT_MAX]; /* why it ended by itself */
+} tf_lab_shared_client;
+
+typedef struct tf_lab_shared {
+    size_t size;           /* of the mapping */
+    _Atomic tf_time start; /* 0: not yet */
+    atomic_bool stop;
+    tf_lab_shared_flow flows[TF_SCENARIO_FLOWS_MAX];
+    tf_lab_shared_sub subs[TF_SCENARIO_SUBS_MAX];
+    tf_lab_shared_client clients[TF_SCENARIO_NODES_MAX]; /* by node */
+} tf_lab_shared;
+
+/* NULL: there is no memory. */
+tf_lab_shared *tf_lab_shared_new(const tf_scenario *s);
+void tf_lab_shared_free(tf_lab_shared *shared);
+
+/* The bodies of messages: who sent it, its number, and bytes that follow from them. */
+void tf_lab_body_write(uint8_t *out, size_t size, uint32_t flow, uint32_t number);
+/* False: it is no such body, or was altered; flow and number are then what it says, or 0. */
+bool tf_lab_body_read(tf_slice body, const tf_scenario *s, uint32_t *flow, uint32_t *number);
+
+/* -- a client ------------------------------------------------------------------------------------------------------ */
+
+typedef struct tf_lab_role {
+    const tf_scenario *s;
+    uint32_t node;
+    const char *uri;
+    const tf_identity *identity;
+    tf_routes routes;
+    tf_lab_shared *shared;
+} tf_lab_role;
+
+/* Runs a client until it is told to stop; logs to stderr. The exit status of its process. */
+int tf_lab_client_run(const tf_lab_role *role);
+
+/* -- what stands between ------------------------------------------------------------------------------------------- */
+
+typedef struct tf_lab_net tf_lab_net;
+
+/* One way to build routes. Every function that fails leaves words in why. */
+typedef struct tf_lab_net_kind {
+    const char *name;
+    /* Before anything is started. NULL on failure. */
+    tf_lab_net *(*create)(const tf_scenario *s, struct event_base *base, char why[TF_WHY_MAX]);
+    void (*destroy)(tf_lab_net *net);
+    const char *listen_host; /* of the relay */
+    /* Once the relay's port is known. */
+    bool (*open)(tf_lab_net *net, uint16_t port, char why[TF_WHY_MAX]);
+    /* In the child that becomes that node. False: it cannot. */
+    bool (*enter)(const tf_lab_net *net, uint32_t node);
+    /* Where a client finds the relay: HOST:PORT of the stream and of the datagrams. */
+    void (*addresses)(const tf_lab_net *net, uint32_t node, char stream[64], char datagram[64]);
+    void (*apply)(tf_lab_net *net, uint32_t node, tf_route route, tf_scenario_way way, const tf_scenario_state *state);
+    void (*rebind)(tf_lab_net *net, uint32_t node); /* NULL: cannot be had */
+} tf_lab_net_kind;
+
+extern const tf_lab_net_kind tf_lab_forwarders;
+extern const tf_lab_net_kind tf_lab_namespaces;
+
+/* -- processes ----------------------------------------------------------------------------------------------------- */
+
+typedef struct tf_lab_process {
+    pid_t pid;         /* 0: does not run */
+    bool is_ending;    /* it was killed or asked to end */
+    bool starts_again; /* as soon as it has ended */
+} tf_lab_process;
+
+typedef struct tf_lab {
+    const tf_scenario *s;
+    const tf_lab_options *options;
+    const tf_lab_net_kind *kind;
+    tf_lab_net *net;
+    struct event_base *base;
+    tf_lab_shared *shared;
+    char folder[TF_LAB_FOLDER_MAX];
+    char relay_id[64]; /* node id, as text */
+    uint16_t port;
+    tf_identity *identities[TF_SCENARIO_NODES_MAX];
+    tf_lab_process processes[TF_SCENARIO_NODES_MAX]; /* by node */
+    char failure[TF_LAB_TEXT_MAX];                   /* what went wrong with the laboratory itself; "": nothing */
+} tf_lab;
+
+/* Keeps the first one. */
+__attribute__((format(printf, 2, 3))) void tf_lab_fail(tf_lab *lab, const char *format, ...);
+/* Starts the relay for the first time and waits until it says its URI. */
+bool tf_lab_start_relay(tf_lab *lab);
+/* Starts a node, again or for the first time. */
+void tf_lab_start(tf_lab *lab, uint32_t node);
+void tf_lab_signal(tf_lab *lab, uint32_t node, int number);
+/* Looks who has ended; starts again who is to. Ends of their own accord are failures. */
+void tf_lab_reap(tf_lab *lab);
+bool tf_lab_runs_any(const tf_lab *lab, bool clients_only);
+
+/* -- a run --------------------------------------------------------------------------------------------------------- */
+
+/* Runs the scenario once. *out is the caller's, the results are its. False: the laboratory failed, and why is told. */
+bool tf_lab_run(const tf_scenario *s, const tf_lab_options *options, tf_lab_verdict **out,
+                const tf_lab_results **results, char why[TF_LAB_TEXT_MAX]);
+
+#endif

@@ -1,0 +1,374 @@
+/* Routes between network namespaces: the relay lives in one, each client that is not direct in another, joined by two
+ * links, one for each route, with the kernel's own TCP and UDP at both ends. A link is a TUN device in each of both, and
+ * this process carries the packets between them, so that no kernel needs netem. The namespaces have no names: they are
+ * gone with the last process that uses them.
+ *
+ * Client i has 10.80.i.1 and 10.81.i.1 (stream and datagram), the relay 10.80.i.2 and 10.81.i.2. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <linux/if_tun.h>
+#include <net/if.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/harness/lab.h"
+#include "tests/harness/path.h"
+
+#define BATCH 64 /* packets read from one device before others have their turn */
+#define NS_PER_SECOND 1000000000u
+#define NS_PER_US 1000u
+#define LINK_MTU 1500
+#define QUEUE_LENGTH 1000
+#define RELAY_END 1 /* of a link; the client's is 0 */
+
+typedef struct link_path {
+    bool exists;
+    bool is_down;                   /* cut */
+    tf_path_way ways[TF_PATH_WAYS]; /* of packets that come out of end i */
+    int ends[TF_PATH_WAYS];
+    char names[TF_PATH_WAYS][IFNAMSIZ];
+    struct event *readable[TF_PATH_WAYS];
+    struct event *timer;
+} link_path;
+
+typedef struct space {
+    int fd;      /* the namespace; -1: none */
+    int control; /* a socket in it, for settings */
+} space;
+
+struct tf_lab_net {
+    const tf_scenario *s;
+    struct event_base *base;
+    int home;
+    uint16_t port;
+    space spaces[TF_SCENARIO_NODES_MAX]; /* by node */
+    link_path links[TF_SCENARIO_NODES_MAX][TF_ROUTE_COUNT];
+};
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    if (clock_gettime(CLOCK_MONOTONIC, &now) != 0) {
+        abort();
+    }
+    return (uint64_t)now.tv_sec * NS_PER_SECOND + (uint64_t)now.tv_nsec;
+}
+
+static bool has_space(const tf_scenario *s, uint32_t node)
+{
+    return s->nodes[node].is_relay || !s->nodes[node].is_direct;
+}
+
+/* -- packets ------------------------------------------------------------------------------------------------------- */
+
+/* What is due goes out; a device that is down or full loses it. Then the timer is for what is next. */
+static void deliver(link_path *link)
+{
+    uint64_t next = TF_PATH_NEVER;
+    for (size_t i = 0; i < TF_PATH_WAYS; i++) {
+        while (tf_path_way_due(&link->ways[i]) <= now_ns()) {
+            tf_path_packet packet = tf_path_way_take(&link->ways[i]);
+            ssize_t put = write(link->ends[1 - i], packet.bytes, packet.len);
+            link->ways[i].out += put >= 0 ? 1 : 0;
+            link->ways[i].overflow += put < 0 ? 1 : 0;
+            free(packet.bytes);
+        }
+        uint64_t due = tf_path_way_due(&link->ways[i]);
+        next = due < next ? due : next;
+    }
+    if (next == TF_PATH_NEVER) {
+        return;
+    }
+    uint64_t now = now_ns();
+    uint64_t wait = next > now ? (next - now) / NS_PER_US : 0;
+    struct timeval after = {.tv_sec = (time_t)(wait / TF_SECOND), .tv_usec = (suseconds_t)(wait % TF_SECOND)};
+    (void)event_add(link->timer, &after);
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *ctx)
+{
+    (void)fd;
+    (void)what;
+    deliver(ctx);
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *ctx)
+{
+    static uint8_t bytes[TF_PATH_PACKET_MAX];
+    link_path *link = ctx;
+    size_t from = fd == link->ends[0] ? 0 : 1;
+    uint64_t now = now_ns();
+    (void)what;
+    for (int i = 0; i < BATCH; i++) {
+        ssize_t len = read(fd, bytes, sizeof(bytes));
+        if (len <= 0) {
+            break;
+        }
+        tf_path_way_admit(&link->ways[from], now, tf_slice_of(bytes, (size_t)len));
+    }
+    deliver(link);
+}
+
+/* -- namespaces ---------------------------------------------------------------------------------------------------- */
+
+static bool set_up_down(int control, const char *device, bool up)
+{
+    struct ifreq request = {0};
+    (void)snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", device);
+    if (ioctl(control, SIOCGIFFLAGS, &request) != 0) {
+        return false;
+    }
+    request.ifr_flags = (short)(up ? request.ifr_flags | IFF_UP : request.ifr_flags & ~IFF_UP);
+    return ioctl(control, SIOCSIFFLAGS, &request) == 0;
+}
+
+/* A new namespace with its loopback up; this process is in its own again afterwards. */
+static bool space_new(const tf_lab_net *net, space *out)
+{
+    if (unshare(CLONE_NEWNET) != 0) {
+        return false;
+    }
+    out->fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+    out->control = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    bool good = out->fd >= 0 && out->control >= 0 && set_up_down(out->control, "lo", true);
+    return setns(net->home, CLONE_NEWNET) == 0 && good;
+}
+
+static bool set_address(int control, unsigned long what, const char *device, const char *address)
+{
+    struct ifreq request = {0};
+    struct sockaddr_in in = {.sin_family = AF_INET};
+    (void)snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", device);
+    if (inet_pton(AF_INET, address, &in.sin_addr) != 1) {
+        return false;
+    }
+    memcpy(&request.ifr_addr, &in, sizeof(in));
+    return ioctl(control, what, &request) == 0;
+}
+
+static void address_of(uint32_t node, tf_route route, size_t end, char out[32])
+{
+    (void)snprintf(out, 32, "10.%d.%u.%d", 80 + (int)route, (unsigned)node, end == RELAY_END ? 2 : 1);
+}
+
+static int open_device(const char *name)
+{
+    struct ifreq request = {.ifr_flags = IFF_TUN | IFF_NO_PI};
+    int fd = open("/dev/net/tun", O_RDWR | O_CLOEXEC | O_NONBLOCK);
+    (void)snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
+    if (fd >= 0 && ioctl(fd, TUNSETIFF, &request) != 0) {
+        int error = errno;
+        (void)close(fd);
+        errno = error;
+        return -1;
+    }
+    return fd;
+}
+
+static bool configure(int control, const char *device, const char *mine, const char *other)
+{
+    struct ifreq request = {0};
+    (void)snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", device);
+    request.ifr_qlen = QUEUE_LENGTH;
+    (void)ioctl(control, SIOCSIFTXQLEN, &request);
+    request.ifr_mtu = LINK_MTU;
+    return ioctl(control, SIOCSIFMTU, &request) == 0 && set_address(control, SIOCSIFADDR, device, mine) &&
+           set_address(control, SIOCSIFDSTADDR, device, other) &&
+           set_address(control, SIOCSIFNETMASK, device, "255.255.255.255") && set_up_down(control, device, true);
+}
+
+static bool open_end(tf_lab_net *net, link_path *link, uint32_t node, tf_route route, size_t end)
+{
+    const space *in = &net->spaces[end == RELAY_END ? net->s->relay : node];
+    char mine[32];
+    char other[32];
+    (void)snprintf(link->names[end], IFNAMSIZ, "%s%u", route == TF_ROUTE_STREAM ? "stream" : "datagram",
+                   (unsigned)node);
+    address_of(node, route, end, mine);
+    address_of(node, route, 1 - end, other);
+    if (setns(in->fd, CLONE_NEWNET) != 0) {
+        return false;
+    }
+    link->ends[end] = open_device(link->names[end]);
+    int error = errno;
+    bool good = setns(net->home, CLONE_NEWNET) == 0 && link->ends[end] >= 0;
+    errno = error;
+    if (!good || !configure(in->control, link->names[end], mine, other)) {
+        return false;
+    }
+    link->readable[end] = event_new(net->base, link->ends[end], EV_READ | EV_PERSIST, on_readable, link);
+    return link->readable[end] != NULL && event_add(link->readable[end], NULL) == 0;
+}
+
+static bool link_new(tf_lab_net *net, uint32_t node, tf_route route)
+{
+    link_path *link = &net->links[node][route];
+    uint64_t seed = (net->s->seed * TF_SCENARIO_NODES_MAX + node) * TF_ROUTE_COUNT + (uint64_t)route;
+    link->exists = true;
+    link->ends[0] = -1;
+    link->ends[1] = -1;
+    for (size_t i = 0; i < TF_PATH_WAYS; i++) {
+        tf_test_random_init(&link->ways[i].random, TF_PATH_WAYS * seed + i);
+    }
+    link->timer = evtimer_new(net->base, on_timer, link);
+    return link->timer != NULL && open_end(net, link, node, route, 0) && open_end(net, link, node, route, RELAY_END);
+}
+
+static void link_free(link_path *link)
+{
+    if (!link->exists) {
+        return;
+    }
+    for (size_t i = 0; i < TF_PATH_WAYS; i++) {
+        tf_path_way_free(&link->ways[i]);
+        if (link->readable[i] != NULL) {
+            event_free(link->readable[i]);
+        }
+        if (link->ends[i] >= 0) {
+            (void)close(link->ends[i]);
+        }
+    }
+    if (link->timer != NULL) {
+        event_free(link->timer);
+    }
+}
+
+static void close_fd(int fd)
+{
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+}
+
+static void destroy(tf_lab_net *net)
+{
+    if (net == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < TF_SCENARIO_NODES_MAX; i++) {
+        link_free(&net->links[i][TF_ROUTE_STREAM]);
+        link_free(&net->links[i][TF_ROUTE_DATAGRAM]);
+        close_fd(net->spaces[i].fd);
+        close_fd(net->spaces[i].control);
+    }
+    close_fd(net->home);
+    free(net);
+}
+
+static bool build(tf_lab_net *net, char why[TF_WHY_MAX])
+{
+    net->home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+    for (uint32_t i = 0; i < net->s->node_count; i++) {
+        if (has_space(net->s, i) && (net->home < 0 || !space_new(net, &net->spaces[i]))) {
+            (void)snprintf(why, TF_WHY_MAX, "no network namespace: %s (they need root; --mode forwarders does not)",
+                           strerror(errno));
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < net->s->node_count; i++) {
+        bool linked = has_space(net->s, i) && i != net->s->relay;
+        if (linked && !(link_new(net, i, TF_ROUTE_STREAM) && link_new(net, i, TF_ROUTE_DATAGRAM))) {
+            (void)snprintf(why, TF_WHY_MAX, "no TUN device for %s: %s (/dev/net/tun must be there)",
+                           net->s->nodes[i].name, strerror(errno));
+            return false;
+        }
+    }
+    return true;
+}
+
+static tf_lab_net *create(const tf_scenario *s, struct event_base *base, char why[TF_WHY_MAX])
+{
+    tf_lab_net *net = calloc(1, sizeof(*net));
+    if (net == NULL) {
+        (void)snprintf(why, TF_WHY_MAX, "no memory");
+        return NULL;
+    }
+    net->s = s;
+    net->base = base;
+    net->home = -1;
+    for (uint32_t i = 0; i < TF_SCENARIO_NODES_MAX; i++) {
+        net->spaces[i] = (space){.fd = -1, .control = -1};
+    }
+    for (uint32_t i = 0; i < s->act_count; i++) {
+        if (s->acts[i].kind == TF_ACT_REBIND) {
+            (void)snprintf(why, TF_WHY_MAX, "line %u: rebind can be had with --mode forwarders only", s->acts[i].line);
+            destroy(net);
+            return NULL;
+        }
+    }
+    if (!build(net, why)) {
+        destroy(net);
+        return NULL;
+    }
+    return net;
+}
+
+static bool open_all(tf_lab_net *net, uint16_t port, char why[TF_WHY_MAX])
+{
+    (void)why;
+    net->port = port;
+    return true;
+}
+
+static bool enter(const tf_lab_net *net, uint32_t node)
+{
+    const space *in = &net->spaces[has_space(net->s, node) ? node : net->s->relay];
+    return setns(in->fd, CLONE_NEWNET) == 0;
+}
+
+static void addresses(const tf_lab_net *net, uint32_t node, char stream[64], char datagram[64])
+{
+    if (!has_space(net->s, node)) {
+        (void)snprintf(stream, 64, "127.0.0.1:%u", (unsigned)net->port);
+        (void)snprintf(datagram, 64, "127.0.0.1:%u", (unsigned)net->port);
+        return;
+    }
+    char host[32];
+    address_of(node, TF_ROUTE_STREAM, RELAY_END, host);
+    (void)snprintf(stream, 64, "%s:%u", host, (unsigned)net->port);
+    address_of(node, TF_ROUTE_DATAGRAM, RELAY_END, host);
+    (void)snprintf(datagram, 64, "%s:%u", host, (unsigned)net->port);
+}
+
+/* Out is from the client's end, which is way 0. The path's jitter goes both ways about its delay. A cut takes the
+ * client's device down, so that its kernel knows. */
+static void apply(tf_lab_net *net, uint32_t node, tf_route route, tf_scenario_way way, const tf_scenario_state *state)
+{
+    link_path *link = &net->links[node][route];
+    const uint64_t *value = state->value;
+    bool down = value[TF_FAULT_CUT] != 0;
+    if (!link->exists) {
+        return;
+    }
+    uint64_t *faults = link->ways[way == TF_WAY_OUT ? 0 : 1].faults;
+    faults[TF_PATH_JITTER] = value[TF_FAULT_JITTER] * NS_PER_US / 2;
+    faults[TF_PATH_DELAY] = value[TF_FAULT_DELAY] * NS_PER_US + faults[TF_PATH_JITTER];
+    faults[TF_PATH_LOSS] = value[TF_FAULT_LOSS];
+    faults[TF_PATH_REPEAT] = value[TF_FAULT_REPEAT];
+    faults[TF_PATH_RATE] = value[TF_FAULT_RATE];
+    faults[TF_PATH_QUEUE] = value[TF_FAULT_QUEUE];
+    faults[TF_PATH_MTU] = value[TF_FAULT_MTU];
+    faults[TF_PATH_HOLE] = (value[TF_FAULT_BLACKHOLE] | value[TF_FAULT_STALL]) != 0 ? 1 : 0;
+    if (down != link->is_down) {
+        link->is_down = down;
+        (void)set_up_down(net->spaces[node].control, link->names[0], !down);
+    }
+}
+
+const tf_lab_net_kind tf_lab_namespaces = {
+    .name = "namespaces",
+    .create = create,
+    .destroy = destroy,
+    .listen_host = "0.0.0.0",
+    .open = open_all,
+    .enter = enter,
+    .addresses = addresses,
+    .apply = apply,
+    .rebind = NULL,
+};
