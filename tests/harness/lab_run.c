@@ -26,6 +26,7 @@ typedef struct run {
     tf_time set_up_until;
     tf_time complete_at; /* since when all is there; 0: it is not */
     tf_time ends_at;     /* since when the clients are to end; 0: they are not */
+    bool is_one_gone;    /* a client at the end, killed for good: the relay would wait for it before it ends */
     bool interrupted;
 } run;
 
@@ -186,6 +187,7 @@ static void begin_end(run *r, tf_time now)
     r->ends_at = now;
     atomic_store(&r->lab.shared->stop, true);
     for (uint32_t i = 0; i < r->lab.s->node_count; i++) {
+        r->is_one_gone = r->is_one_gone || r->lab.processes[i].pid == 0;
         r->lab.processes[i].starts_again = false;
         r->lab.processes[i].is_ending = r->lab.processes[i].is_ending || i != r->lab.s->relay;
     }
@@ -211,7 +213,7 @@ static bool go_on_ending(run *r, tf_time now)
         signal_all(r, SIGKILL, false);
     } else if (!tf_lab_runs_any(&r->lab, true)) {
         if (!r->lab.processes[r->lab.s->relay].is_ending) {
-            tf_lab_signal(&r->lab, r->lab.s->relay, SIGTERM);
+            tf_lab_signal(&r->lab, r->lab.s->relay, r->is_one_gone ? SIGKILL : SIGTERM);
         }
     } else if (now > r->ends_at + TF_LAB_GRACE) {
         tf_lab_fail(&r->lab, "a client did not end, and was killed");
