@@ -16,6 +16,7 @@
 #include "tests/harness/lab.h"
 
 #define PATH_MAX_BYTES (TF_LAB_FOLDER_MAX + 64)
+#define WORDS_MAX 200u
 #define IN_FLIGHT_DEFAULT 1024u /* more than a second of a usual scenario, so that it is the routes that are measured */
 
 void tf_lab_fail(tf_lab *lab, const char *format, ...)
@@ -133,6 +134,29 @@ void tf_lab_start(tf_lab *lab, uint32_t node)
     }
 }
 
+/* What a node said last, so that there is a reason beside a status. */
+static const char *last_words(const tf_lab *lab, uint32_t node, char out[WORDS_MAX])
+{
+    char path[PATH_MAX_BYTES];
+    (void)snprintf(path, sizeof(path), "%s/%s.log", lab->folder, lab->s->nodes[node].name);
+    FILE *file = fopen(path, "re");
+    out[0] = '\0';
+    if (file == NULL) {
+        return out;
+    }
+    (void)fseek(file, 0, SEEK_END);
+    long end = ftell(file);
+    (void)fseek(file, end > (long)WORDS_MAX - 1 ? end - ((long)WORDS_MAX - 1) : 0, SEEK_SET);
+    size_t len = fread(out, 1, WORDS_MAX - 1, file);
+    (void)fclose(file);
+    while (len > 0 && out[len - 1] == '\n') {
+        len--;
+    }
+    out[len] = '\0';
+    char *line = strrchr(out, '\n');
+    return line != NULL ? line + 1 : out;
+}
+
 /* The first line that comes, within TF_LAB_SETUP. */
 static bool read_line(int fd, char *line, size_t cap)
 {
@@ -160,7 +184,8 @@ static bool read_line(int fd, char *line, size_t cap)
 bool tf_lab_start_relay(tf_lab *lab)
 {
     char line[TF_URI_TEXT_MAX];
-    char why[TF_WHY_MAX] = "it said no URI";
+    char why[TF_WHY_MAX] = "";
+    char words[WORDS_MAX];
     int ends[2];
     tf_uri uri;
     if (pipe2(ends, O_CLOEXEC) != 0) {
@@ -172,7 +197,8 @@ bool tf_lab_start_relay(tf_lab *lab)
     good = good && read_line(ends[0], line, sizeof(line)) && tf_uri_parse(&uri, line, why) == TF_OK;
     (void)close(ends[0]);
     if (!good) {
-        tf_lab_fail(lab, "%s does not start: %s", lab->options->twofold, why);
+        tf_lab_fail(lab, "%s does not start: %s", lab->options->twofold,
+                    why[0] != '\0' ? why : last_words(lab, lab->s->relay, words));
         return false;
     }
     const char *id = line + strlen("twofold://");
@@ -194,13 +220,14 @@ void tf_lab_signal(tf_lab *lab, uint32_t node, int number)
 static void judge_end(tf_lab *lab, uint32_t node, int status)
 {
     const char *name = lab->s->nodes[node].name;
+    char words[WORDS_MAX];
     const char *error = lab->shared->clients[node].error;
+    error = *error != '\0' ? error : last_words(lab, node, words);
     bool was_told = lab->processes[node].is_ending;
     if (WIFSIGNALED(status) && !(was_told && (WTERMSIG(status) == SIGKILL || WTERMSIG(status) == SIGTERM))) {
-        tf_lab_fail(lab, "%s ended by signal %d", name, WTERMSIG(status));
+        tf_lab_fail(lab, "%s ended by signal %d: %s", name, WTERMSIG(status), error);
     } else if (WIFEXITED(status) && (WEXITSTATUS(status) != 0 || !was_told)) {
-        tf_lab_fail(lab, "%s ended by itself with status %d%s%s", name, WEXITSTATUS(status), *error != '\0' ? ": " : "",
-                    error);
+        tf_lab_fail(lab, "%s ended by itself with status %d: %s", name, WEXITSTATUS(status), error);
     }
 }
 

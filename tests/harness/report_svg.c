@@ -14,7 +14,7 @@
 #define NAME_ROWS 3
 #define BUCKETS_MAX 400u
 #define BUCKET_MIN (100 * TF_MS)
-#define TICKS 10u
+#define TICKS_MAX 12
 #define TEXT 32
 
 static const char *const colours[TF_ROUTE_COUNT] = {"#2b6cb0", "#dd8a1f"};
@@ -63,7 +63,7 @@ static double x_of(const picture *p, tf_time at)
 
 static void bar(const picture *p, size_t bucket, double top, double height, const char *colour)
 {
-    double width = PLOT * (double)p->bucket / (double)p->end;
+    double width = x_of(p, (bucket + 1) * p->bucket) - x_of(p, bucket * p->bucket);
     if (height > 0) {
         (void)fprintf(p->out, "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill=\"%s\"/>\n",
                       x_of(p, bucket * p->bucket), top, width, height, colour);
@@ -134,8 +134,8 @@ static void strip_of_client(picture *p, uint32_t client)
         wins[i][1] = won(p, client, i, TF_ROUTE_DATAGRAM);
         most = wins[i][0] + wins[i][1] > most ? wins[i][0] + wins[i][1] : most;
     }
-    (void)snprintf(name, sizeof(name), "%s: first copies in %.0f ms, by stream and by datagram",
-                   p->report->s->nodes[client].name, (double)p->bucket / (double)TF_MS);
+    (void)snprintf(name, sizeof(name), "%s: first copies in %.0f ms", p->report->s->nodes[client].name,
+                   (double)p->bucket / (double)TF_MS);
     (void)snprintf(scale, sizeof(scale), "%" PRIu64, most);
     shade(p, client, p->y, STRIP);
     for (size_t i = 0; i < p->buckets; i++) {
@@ -181,6 +181,12 @@ static void head(picture *p)
     (void)snprintf(text, sizeof(text), "%s (%s, routes: %s)", report->s->title, report->mode,
                    tf_lab_routes_name(report->routes));
     label(p, LEFT, p->y + 20, "font-size=\"15\" font-weight=\"bold\"", text);
+    for (int route = 0; route < TF_ROUTE_COUNT; route++) {
+        double x = LEFT + PLOT - 150 + 75 * route;
+        (void)fprintf(p->out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"10\" height=\"10\" fill=\"%s\"/>\n", x, p->y + 11,
+                      colours[route]);
+        label(p, x + 14, p->y + 20, "font-size=\"12\"", tf_route_name((tf_route)route));
+    }
     size_t row = 0;
     for (size_t i = 0; i < report->results->phase_count; i++) {
         const tf_scenario_phase *phase = &report->results->phases[i].when;
@@ -193,12 +199,25 @@ static void head(picture *p)
     p->y += HEAD;
 }
 
+/* 1, 2 or 5 times a power of ten: the least of them that gives no more than so many ticks. */
+static tf_time tick_of(tf_time end)
+{
+    static const tf_time steps[] = {1, 2, 5};
+    for (tf_time power = 100 * TF_MS;; power *= 10) {
+        for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+            if (end / (steps[i] * power) <= TICKS_MAX) {
+                return steps[i] * power;
+            }
+        }
+    }
+}
+
 static void axis(picture *p)
 {
     char text[TEXT];
-    for (unsigned i = 0; i <= TICKS; i++) {
-        tf_time at = p->end * i / TICKS;
-        (void)snprintf(text, sizeof(text), "%.1f s", (double)at / (double)TF_SECOND);
+    tf_time tick = tick_of(p->end);
+    for (tf_time at = 0; at <= p->end; at += tick) {
+        (void)snprintf(text, sizeof(text), "%g s", (double)at / (double)TF_SECOND);
         label(p, x_of(p, at), p->y - GAP + 14, "font-size=\"10\" text-anchor=\"middle\"", text);
     }
     p->y += FOOT - GAP;

@@ -23,7 +23,7 @@
 #define TF_SCENARIO_FILE_MAX (1u << 20)
 #define TF_SCENARIO_ERRORS_MAX 32u
 #define TF_SCENARIO_ERROR_TEXT_MAX 256u
-#define TF_SCENARIO_TIME_MAX (24u * 3600u * TF_SECOND)
+#define TF_SCENARIO_TIME_MAX (86400 * TF_SECOND)
 #define TF_SCENARIO_COUNT_MAX 5000000u /* messages of one flow */
 #define TF_SCENARIO_BODY_MIN 40u       /* bytes; what is counted and timed travels in the body */
 #define TF_SCENARIO_BODY_MAX 65536u

@@ -57,7 +57,7 @@ bool tf_scenario_is_word(const char *a, const char *b);
 
 __attribute__((format(printf, 2, 3))) void tf_scenario_error(tf_scenario_parser *p, const char *format, ...);
 /* The next word as a number from min to max, after `what`; else an error, and false. */
-bool tf_scenario_take_number(tf_scenario_parser *p, const char *what, tf_scenario_unit unit, uint64_t range[2],
+bool tf_scenario_take_number(tf_scenario_parser *p, const char *what, tf_scenario_unit unit, const uint64_t range[2],
                              uint64_t *out);
 /* Copies a name of letters, digits, `-`, `_`, `.`, `/`; else an error, and false. */
 bool tf_scenario_name(tf_scenario_parser *p, const char *what, const char *word, char out[TF_SCENARIO_NAME_MAX]);

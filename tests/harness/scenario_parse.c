@@ -6,14 +6,14 @@
 #define ROUTE_SECTIONS                                                                                                 \
     "[route stream], [route datagram] or [route both], with a client's name if it is only of that one"
 
-static uint64_t up_to_day[2] = {0, TF_SCENARIO_TIME_MAX};
+static const uint64_t up_to_day[2] = {0, TF_SCENARIO_TIME_MAX};
 
 /* -- [nodes] ------------------------------------------------------------------------------------------------------- */
 
 static void parse_relay(tf_scenario_parser *p, tf_scenario_node *node)
 {
-    static uint64_t in_flight[2] = {1, 65536};
-    static uint64_t timeouts[2] = {TF_SECOND, TF_SCENARIO_TIME_MAX};
+    static const uint64_t in_flight[2] = {1, 65536};
+    static const uint64_t timeouts[2] = {TF_SECOND, TF_SCENARIO_TIME_MAX};
     uint64_t value = 0;
     node->is_relay = true;
     while (p->at < p->count) {
@@ -115,9 +115,9 @@ static void parse_subs(tf_scenario_parser *p, const char *channel)
 /* rate, size, count or for, from, in any order. */
 static bool parse_flow_options(tf_scenario_parser *p, tf_scenario_flow *flow, uint64_t *rate, uint64_t *span)
 {
-    static uint64_t rates[2] = {1, 100000000};
-    static uint64_t sizes[2] = {TF_SCENARIO_BODY_MIN, TF_SCENARIO_BODY_MAX};
-    static uint64_t counts[2] = {1, TF_SCENARIO_COUNT_MAX};
+    static const uint64_t rates[2] = {1, 100000000};
+    static const uint64_t sizes[2] = {TF_SCENARIO_BODY_MIN, TF_SCENARIO_BODY_MAX};
+    static const uint64_t counts[2] = {1, TF_SCENARIO_COUNT_MAX};
     while (p->at < p->count) {
         uint64_t value = 0;
         bool good;
@@ -227,7 +227,7 @@ static void unknown_key(tf_scenario_parser *p, const char *word)
 
 void tf_scenario_parse_expect(tf_scenario_parser *p)
 {
-    static uint64_t any[2] = {0, UINT64_MAX - 1};
+    static const uint64_t any[2] = {0, UINT64_MAX - 1};
     const char *word = tf_scenario_next(p);
     tf_scenario_expect expect = {.line = p->line, .key = TF_KEY_COUNT};
     for (int key = 0; key < TF_KEY_COUNT; key++) {
@@ -268,7 +268,7 @@ static void always_expected(tf_scenario_parser *p)
 
 static void parse_scenario(tf_scenario_parser *p)
 {
-    static uint64_t any[2] = {0, UINT64_MAX - 1};
+    static const uint64_t any[2] = {0, UINT64_MAX - 1};
     tf_scenario *s = p->s;
     if (tf_scenario_take(p, "title")) {
         size_t len = 0;

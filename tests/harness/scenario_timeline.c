@@ -59,9 +59,8 @@ static bool parse_fault(tf_scenario_parser *p, tf_scenario_step *step)
     }
     step->fault = (tf_scenario_fault)fault;
     step->value = 1;
-    uint64_t range[2] = {rows[fault].range[0], rows[fault].range[1]};
     if (rows[fault].unit != TF_UNIT_NONE &&
-        !tf_scenario_take_number(p, rows[fault].name, rows[fault].unit, range, &step->value)) {
+        !tf_scenario_take_number(p, rows[fault].name, rows[fault].unit, rows[fault].range, &step->value)) {
         return false;
     }
     step->ways = (1u << TF_WAY_OUT) | (1u << TF_WAY_IN);
@@ -211,8 +210,8 @@ static void parse_step(tf_scenario_parser *p, tf_time at, tf_time span)
 
 void tf_scenario_parse_timeline(tf_scenario_parser *p)
 {
-    static uint64_t times[2] = {0, TF_SCENARIO_TIME_MAX};
-    static uint64_t spans[2] = {0, TF_SCENARIO_TIME_MAX};
+    static const uint64_t times[2] = {0, TF_SCENARIO_TIME_MAX};
+    static const uint64_t spans[2] = {0, TF_SCENARIO_TIME_MAX};
     tf_time at = 0;
     tf_time span = TF_NEVER;
     if (!tf_scenario_take(p, "at")) {

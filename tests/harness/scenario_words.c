@@ -118,7 +118,7 @@ void tf_scenario_error(tf_scenario_parser *p, const char *format, ...)
     errors->count++;
 }
 
-bool tf_scenario_take_number(tf_scenario_parser *p, const char *what, tf_scenario_unit which, uint64_t range[2],
+bool tf_scenario_take_number(tf_scenario_parser *p, const char *what, tf_scenario_unit which, const uint64_t range[2],
                              uint64_t *out)
 {
     const char *word = tf_scenario_next(p);
