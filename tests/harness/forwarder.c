@@ -35,8 +35,9 @@ static void usage(FILE *out)
                 "commands, one a line, answered by one line:\n"
                 "  stream stall|flow [up|down]      stream cut|heal\n"
                 "  datagram cut|heal [up|down]      datagram rebind\n"
-                "  udp-drop|udp-repeat|udp-reorder PERCENT [up|down]\n"
-                "  udp-delay|tcp-delay MS [up|down] udp-mtu BYTES [up|down]   tcp-close-every MS\n"
+                "  udp-drop|udp-repeat|udp-reorder|tcp-drop PERCENT [up|down]   udp-mtu BYTES [up|down]\n"
+                "  udp-delay|udp-jitter|tcp-delay|tcp-jitter MS [up|down]       tcp-close-every MS\n"
+                "  udp-rate|tcp-rate KBIT/S [up|down]                           udp-queue|tcp-queue BYTES [up|down]\n"
                 "  stats                            quit\n",
                 out);
 }

@@ -127,17 +127,25 @@ static bool command_number(const tf_fwd_target *target, const words *w)
 {
     static const struct {
         const char *name;
-        tf_fwd_fault fault; /* TF_FWD_FAULTS: of the stream */
+        tf_fwd_fault fault; /* TF_FWD_FAULTS: none of them, but the time after which streams are closed */
+        bool of_stream;
         double max;
         double scale;
     } rows[] = {
-        {"udp-drop", TF_FWD_DROP, 100, 10000},
-        {"udp-repeat", TF_FWD_REPEAT, 100, 10000},
-        {"udp-reorder", TF_FWD_REORDER, 100, 10000},
-        {"udp-delay", TF_FWD_DELAY, TF_FWD_DELAY_MAX_MS, 1000},
-        {"udp-mtu", TF_FWD_MTU, 65535, 1},
-        {"tcp-delay", TF_FWD_FAULTS, TF_FWD_DELAY_MAX_MS, 1000},
-        {"tcp-close-every", TF_FWD_FAULTS, TF_FWD_DELAY_MAX_MS, 1000},
+        {"udp-drop", TF_FWD_DROP, false, 100, 10000},
+        {"udp-repeat", TF_FWD_REPEAT, false, 100, 10000},
+        {"udp-reorder", TF_FWD_REORDER, false, 100, 10000},
+        {"udp-delay", TF_FWD_DELAY, false, TF_FWD_DELAY_MAX_MS, 1000},
+        {"udp-jitter", TF_FWD_JITTER, false, TF_FWD_DELAY_MAX_MS, 1000},
+        {"udp-rate", TF_FWD_RATE, false, 1e8, 1000},
+        {"udp-queue", TF_FWD_QUEUE, false, TF_FWD_PACKET_BYTES_MAX, 1},
+        {"udp-mtu", TF_FWD_MTU, false, 65535, 1},
+        {"tcp-drop", TF_FWD_DROP, true, 100, 10000},
+        {"tcp-delay", TF_FWD_DELAY, true, TF_FWD_DELAY_MAX_MS, 1000},
+        {"tcp-jitter", TF_FWD_JITTER, true, TF_FWD_DELAY_MAX_MS, 1000},
+        {"tcp-rate", TF_FWD_RATE, true, 1e8, 1000},
+        {"tcp-queue", TF_FWD_QUEUE, true, TF_FWD_PACKET_BYTES_MAX, 1},
+        {"tcp-close-every", TF_FWD_FAULTS, true, TF_FWD_DELAY_MAX_MS, 1000},
     };
     tf_fwd_directions directions;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -146,10 +154,10 @@ static bool command_number(const tf_fwd_target *target, const words *w)
             !directions_of(w, 2, &directions)) {
             continue;
         }
-        if (rows[i].fault != TF_FWD_FAULTS) {
+        if (!rows[i].of_stream) {
             tf_fwd_udp_fault(target->udp, directions, rows[i].fault, value);
-        } else if (is(w, 0, "tcp-delay")) {
-            tf_fwd_tcp_fault(target->tcp, directions, TF_FWD_DELAY, value);
+        } else if (rows[i].fault != TF_FWD_FAULTS) {
+            tf_fwd_tcp_fault(target->tcp, directions, rows[i].fault, value);
         } else if (w->count == 2) {
             tf_fwd_tcp_close_every(target->tcp, value);
         } else {

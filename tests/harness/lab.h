@@ -78,11 +78,6 @@ typedef struct tf_lab_shared {
 tf_lab_shared *tf_lab_shared_new(const tf_scenario *s);
 void tf_lab_shared_free(tf_lab_shared *shared);
 
-/* The bodies of messages: who sent it, its number, and bytes that follow from them. */
-void tf_lab_body_write(uint8_t *out, size_t size, uint32_t flow, uint32_t number);
-/* False: it is no such body, or was altered; flow and number are then what it says, or 0. */
-bool tf_lab_body_read(tf_slice body, const tf_scenario *s, uint32_t *flow, uint32_t *number);
-
 /* -- a client ------------------------------------------------------------------------------------------------------ */
 
 typedef struct tf_lab_role {

@@ -7,6 +7,7 @@
 
 #include "node/edge_mem.h"
 #include "node/twofold.h"
+#include "tests/harness/body.h"
 #include "tests/harness/lab.h"
 
 #define BATCH 256 /* sends between two looks at what came */

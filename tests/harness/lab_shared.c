@@ -5,9 +5,6 @@
 
 #define ALIGNMENT 64u
 #define SPARE_RECORDS 1024u
-#define HEADER 16u
-
-static const uint8_t magic[4] = {'t', 'f', 'l', 'b'};
 
 /* A part of the mapping; with base NULL only the size is counted. */
 static void *part(uint8_t *base, size_t *used, size_t size)
@@ -65,46 +62,4 @@ void tf_lab_shared_free(tf_lab_shared *shared)
     if (shared != NULL) {
         (void)munmap(shared, shared->size);
     }
-}
-
-static uint8_t filling(uint32_t flow, uint32_t number, size_t at)
-{
-    return (uint8_t)((number * 2654435761u) >> (8 * (at % 4))) ^ (uint8_t)(at + flow);
-}
-
-void tf_lab_body_write(uint8_t *out, size_t size, uint32_t flow, uint32_t number)
-{
-    uint32_t length = (uint32_t)size;
-    memcpy(out, magic, 4);
-    memcpy(out + 4, &flow, 4);
-    memcpy(out + 8, &number, 4);
-    memcpy(out + 12, &length, 4);
-    for (size_t i = HEADER; i < size; i++) {
-        out[i] = filling(flow, number, i);
-    }
-}
-
-bool tf_lab_body_read(tf_slice body, const tf_scenario *s, uint32_t *flow, uint32_t *number)
-{
-    *flow = 0;
-    *number = 0;
-    if (body.len < HEADER || memcmp(body.data, magic, 4) != 0) {
-        return false;
-    }
-    uint32_t who;
-    memcpy(&who, body.data + 4, 4);
-    if (who >= s->flow_count) {
-        return false;
-    }
-    *flow = who;
-    memcpy(number, body.data + 8, 4);
-    if (*number >= s->flows[who].count || body.len != s->flows[who].size) {
-        return false;
-    }
-    for (size_t i = HEADER; i < body.len; i++) {
-        if (body.data[i] != filling(who, *number, i)) {
-            return false;
-        }
-    }
-    return true;
 }

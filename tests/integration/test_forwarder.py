@@ -7,6 +7,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 
 from forwarder import BINARY, Forwarder
@@ -178,6 +179,25 @@ def test_tcp_delay_keeps_order_and_bytes():
         assert server.recv(1) == b""
 
 
+def test_tcp_rate_jitter_and_drop_are_felt_and_keep_order_and_bytes():
+    rows = (("tcp-rate 400 up", 30000, 0.6), ("tcp-jitter 30 up", 100000, 0), ("tcp-drop 100 up", 10, 0.2))
+    for command, count, least in rows:
+        listener, address = tcp_listener()
+        with Forwarder(address) as forwarder:
+            client, server = connect(forwarder, listener)
+            forwarder.command(command)
+            data = os.urandom(count)
+            client.settimeout(HANG)
+            began = time.monotonic()
+            client.sendall(data)
+            assert read_exactly(server, len(data)) == data, command
+            took = time.monotonic() - began
+            assert took >= least, f"{command}: {took} s"
+            assert forwarder.stats()["stream_resent"] == (1 if "drop" in command else 0), command
+            server.sendall(b"back")
+            assert read_exactly(client, 4) == b"back"
+
+
 def test_tcp_close_every_ends_connections_at_odd_places():
     listener, address = tcp_listener()
     places = set()
@@ -278,6 +298,33 @@ def test_udp_delay_keeps_order():
         for number in range(100):
             client.sendto(struct.pack("!I", number), ("127.0.0.1", forwarder.port))
         assert [struct.unpack("!I", relay.recv(100))[0] for _ in range(100)] == list(range(100))
+
+
+def test_udp_jitter_lets_them_overtake_each_other():
+    relay, address = udp_socket()
+    with Forwarder(address) as forwarder:
+        forwarder.command("udp-jitter 50 up")
+        client, _ = udp_socket()
+        for number in range(200):
+            client.sendto(struct.pack("!I", number), ("127.0.0.1", forwarder.port))
+        got = [struct.unpack("!I", relay.recv(100))[0] for _ in range(200)]
+        assert sorted(got) == list(range(200)) and got != sorted(got)
+
+
+def test_udp_rate_drops_what_its_queue_does_not_hold():
+    relay, address = udp_socket()
+    with Forwarder(address) as forwarder:
+        forwarder.command("udp-queue 5000 up")
+        forwarder.command("udp-rate 80 up")  # ten of them a second
+        client, _ = udp_socket()
+        began = time.monotonic()
+        for _ in range(30):
+            client.sendto(bytes(1000), ("127.0.0.1", forwarder.port))
+        stats = stats_until(forwarder, lambda s: dealt_with(s) == 30)
+        assert stats["datagram_up_overflow"] > 0, stats
+        for _ in range(5):
+            assert len(relay.recv(2000)) == 1000
+        assert time.monotonic() - began >= 0.4
 
 
 def test_udp_cut_of_each_direction():

@@ -1,5 +1,6 @@
 /* The verdict on a run: what is missing, twice, late or out of order is counted as such, by phase and by route, and
  * what was expected is compared with it. */
+#include "tests/harness/body.h"
 #include "tests/harness/report.h"
 #include "tests/harness/verdict.h"
 #include "tests/support/check_main.h"
@@ -220,6 +221,31 @@ START_TEST(verdict_failed_allocations_leave_nothing)
 }
 END_TEST
 
+START_TEST(body_that_is_not_as_it_was_sent_is_seen)
+{
+    uint8_t body[200];
+    uint8_t other[200];
+    uint32_t flow = 9;
+    uint32_t number = 9;
+    tf_lab_verdict_free(begin(FILE_TEXT));
+    tf_lab_body_write(body, sizeof(body), 0, 3);
+    ck_assert(tf_lab_body_read(tf_slice_of(body, sizeof(body)), &s, &flow, &number));
+    ck_assert_uint_eq(flow, 0);
+    ck_assert_uint_eq(number, 3);
+    for (size_t i = 0; i < sizeof(body); i++) { /* each byte counts */
+        body[i] ^= 1;
+        ck_assert_msg(!tf_lab_body_read(tf_slice_of(body, sizeof(body)), &s, &flow, &number), "byte %zu", i);
+        body[i] ^= 1;
+        ck_assert(!tf_lab_body_read(tf_slice_of(body, i), &s, &flow, &number));
+    }
+    tf_lab_body_write(other, sizeof(other), 0, 4);
+    memcpy(body + 100, other + 100, 100);
+    ck_assert(!tf_lab_body_read(tf_slice_of(body, sizeof(body)), &s, &flow, &number));
+    tf_lab_body_write(body, sizeof(body), 0, 10); /* beyond the flow */
+    ck_assert(!tf_lab_body_read(tf_slice_of(body, sizeof(body)), &s, &flow, &number));
+}
+END_TEST
+
 START_TEST(report_says_what_the_verdict_does)
 {
     static char text[65536];
@@ -265,6 +291,7 @@ int main(void)
         verdict_samples_beyond_the_room_keep_the_last,
         verdict_relations_hold_at_their_edges,
         verdict_failed_allocations_leave_nothing,
+        body_that_is_not_as_it_was_sent_is_seen,
         report_says_what_the_verdict_does,
         NULL,
     };
