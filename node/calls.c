@@ -26,25 +26,69 @@ void tf_args_open_write(tf_writer *w, const tf_args_open *args)
     }
 }
 
-tf_err tf_args_channels_read(tf_slice in, tf_args_channels *out)
+/* A page of a list: after, limit. */
+typedef struct page_map {
+    uint64_t after;
+    uint64_t limit;
+} page_map;
+
+static tf_err read_page(tf_slice in, page_map *out)
 {
-    static const tf_field fields[] = {{NAME("after"), UINT, true, offsetof(tf_args_channels, after)},
-                                      {NAME("limit"), UINT, true, offsetof(tf_args_channels, limit)}};
+    static const tf_field fields[] = {{NAME("after"), UINT, true, offsetof(page_map, after)},
+                                      {NAME("limit"), UINT, true, offsetof(page_map, limit)}};
     unsigned present = 0;
-    *out = (tf_args_channels){.after = 0};
+    *out = (page_map){.after = 0};
     tf_err err = tf_calls_read_map(in, FIELDS(fields), STRICT, out, &present);
     return err == TF_OK && (present & 2u) != 0 && out->limit == 0 ? TF_ERR_PEER_SYNTAX : err;
 }
 
+static void write_page(tf_writer *w, page_map page)
+{
+    tf_mp_wr_map(w, (page.after != 0 ? 1u : 0u) + (page.limit != 0 ? 1u : 0u));
+    if (page.after != 0) {
+        tf_calls_write_uint(w, LIT("after"), page.after);
+    }
+    if (page.limit != 0) {
+        tf_calls_write_uint(w, LIT("limit"), page.limit);
+    }
+}
+
+tf_err tf_args_channels_read(tf_slice in, tf_args_channels *out)
+{
+    page_map page;
+    tf_err err = read_page(in, &page);
+    *out = (tf_args_channels){page.after, page.limit};
+    return err;
+}
+
 void tf_args_channels_write(tf_writer *w, const tf_args_channels *args)
 {
-    tf_mp_wr_map(w, (args->after != 0 ? 1u : 0u) + (args->limit != 0 ? 1u : 0u));
-    if (args->after != 0) {
-        tf_calls_write_uint(w, LIT("after"), args->after);
-    }
-    if (args->limit != 0) {
-        tf_calls_write_uint(w, LIT("limit"), args->limit);
-    }
+    write_page(w, (page_map){args->after, args->limit});
+}
+
+tf_err tf_args_refs_read(tf_slice in, tf_args_refs *out)
+{
+    page_map page;
+    tf_err err = read_page(in, &page);
+    *out = (tf_args_refs){page.after, page.limit};
+    return err;
+}
+
+void tf_args_refs_write(tf_writer *w, const tf_args_refs *args)
+{
+    write_page(w, (page_map){args->after, args->limit});
+}
+
+tf_err tf_args_name_read(tf_slice in, tf_args_name *out)
+{
+    static const tf_field fields[] = {{NAME("name"), STR, false, offsetof(tf_args_name, name)}};
+    return tf_calls_read_map(in, FIELDS(fields), STRICT, out, NULL);
+}
+
+void tf_args_name_write(tf_writer *w, const tf_args_name *args)
+{
+    tf_mp_wr_map(w, 1);
+    tf_calls_write_str(w, LIT("name"), args->name);
 }
 
 typedef struct origin_map {

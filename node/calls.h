@@ -22,6 +22,17 @@ typedef struct tf_args_channels {
     uint64_t limit; /* channels; 0: as many as fit */
 } tf_args_channels;
 
+/* Of the root: `publish` (with the object as its ref; without one the name is withdrawn), `lookup`. */
+typedef struct tf_args_name {
+    tf_slice name; /* any text: the hub judges it */
+} tf_args_name;
+
+/* Of the root: a page of its c-list of this connection. */
+typedef struct tf_args_refs {
+    uint64_t after; /* where the page before ended; 0: from the beginning */
+    uint64_t limit; /* entries; 0: as many as fit */
+} tf_args_refs;
+
 typedef struct tf_args_send {
     tf_slice client_id; /* any text: the hub judges it */
     tf_slice body;
@@ -80,6 +91,8 @@ typedef struct tf_args_forget_cursor {
 
 /* TF_ERR_PEER_SYNTAX: a `bad_request`. */
 TF_MUST_CHECK tf_err tf_args_open_read(tf_slice in, tf_args_open *out);
+TF_MUST_CHECK tf_err tf_args_name_read(tf_slice in, tf_args_name *out);
+TF_MUST_CHECK tf_err tf_args_refs_read(tf_slice in, tf_args_refs *out);
 TF_MUST_CHECK tf_err tf_args_send_read(tf_slice in, tf_args_send *out);
 TF_MUST_CHECK tf_err tf_args_subscribe_read(tf_slice in, tf_args_subscribe *out);
 TF_MUST_CHECK tf_err tf_args_read_read(tf_slice in, tf_args_read *out);
@@ -92,6 +105,8 @@ TF_MUST_CHECK tf_err tf_args_forget_cursor_read(tf_slice in, tf_args_forget_curs
 TF_MUST_CHECK tf_err tf_args_none_read(tf_slice in); /* an empty map: `info`, `close` */
 
 void tf_args_open_write(tf_writer *w, const tf_args_open *args);
+void tf_args_name_write(tf_writer *w, const tf_args_name *args);
+void tf_args_refs_write(tf_writer *w, const tf_args_refs *args);
 void tf_args_send_write(tf_writer *w, const tf_args_send *args);
 void tf_args_subscribe_write(tf_writer *w, const tf_args_subscribe *args);
 void tf_args_read_write(tf_writer *w, const tf_args_read *args);
@@ -156,6 +171,24 @@ typedef struct tf_result_channels {
     tf_items items; /* tf_channel_state */
 } tf_result_channels;
 
+/* An item of `refs`, as the node that is asked sees it. */
+typedef struct tf_ref_state {
+    uint64_t ref;     /* on the wire (proto/ref.h); says also whether it is a promise */
+    bool is_export;   /* of that node to the caller; else an import */
+    uint64_t local;   /* its own name for it; 0: none any more */
+    bool is_revoked;  /* softly */
+    bool is_retired;  /* it has told so in its message `retired`, which is not acked yet */
+    uint64_t retired;
+    bool is_mentioned; /* an export: */
+    uint64_t mentioned; /* its last message that mentions it */
+    uint64_t count; /* what refers to it on that node */
+} tf_ref_state;
+
+typedef struct tf_result_refs {
+    uint64_t next;  /* the `after` of the next page; 0: this was the last */
+    tf_items items; /* tf_ref_state */
+} tf_result_refs;
+
 /* An item of `info`. */
 typedef struct tf_cursor_state {
     tf_slice name;
@@ -216,12 +249,14 @@ TF_MUST_CHECK tf_err tf_result_open_read(tf_slice in, tf_result_open *out);
 TF_MUST_CHECK tf_err tf_result_ack_read(tf_slice in, tf_result_ack *out);
 TF_MUST_CHECK tf_err tf_result_subscribe_read(tf_slice in, tf_result_subscribe *out);
 TF_MUST_CHECK tf_err tf_result_channels_read(tf_slice in, tf_result_channels *out);
+TF_MUST_CHECK tf_err tf_result_refs_read(tf_slice in, tf_result_refs *out);
 TF_MUST_CHECK tf_err tf_result_info_read(tf_slice in, tf_result_info *out);
 TF_MUST_CHECK tf_err tf_result_trim_read(tf_slice in, tf_result_trim *out);
 TF_MUST_CHECK tf_err tf_result_gaps_read(tf_slice in, tf_result_gaps *out);
 TF_MUST_CHECK tf_err tf_result_read_read(tf_slice in, tf_result_read *out);
 TF_MUST_CHECK tf_err tf_result_refusal_read(tf_slice in, tf_result_refusal *out);
 TF_MUST_CHECK tf_err tf_channel_state_read(tf_slice in, tf_channel_state *out);
+TF_MUST_CHECK tf_err tf_ref_state_read(tf_slice in, tf_ref_state *out);
 TF_MUST_CHECK tf_err tf_cursor_state_read(tf_slice in, tf_cursor_state *out);
 TF_MUST_CHECK tf_err tf_hole_read(tf_slice in, tf_hole *out);
 
@@ -232,12 +267,14 @@ void tf_result_trim_write(tf_writer *w, const tf_result_trim *result);
 void tf_result_refusal_write(tf_writer *w, const tf_result_refusal *result);
 /* Results with lists: the head (`items` and the like are not looked at), to be followed by that many items. */
 void tf_result_channels_write_head(tf_writer *w, const tf_result_channels *result, size_t items);
+void tf_result_refs_write_head(tf_writer *w, const tf_result_refs *result, size_t items);
 void tf_result_info_write_head(tf_writer *w, const tf_result_info *result, size_t cursors);
 void tf_result_gaps_write_head(tf_writer *w, const tf_result_gaps *result, size_t items);
 /* The head, to be followed by `items` activities, and if there are gaps by tf_result_read_write_gaps and the ranges. */
 void tf_result_read_write_head(tf_writer *w, const tf_result_read *result, size_t items, size_t gaps);
 void tf_result_read_write_gaps(tf_writer *w, size_t gaps);
 void tf_channel_state_write(tf_writer *w, const tf_channel_state *state);
+void tf_ref_state_write(tf_writer *w, const tf_ref_state *state);
 void tf_cursor_state_write(tf_writer *w, const tf_cursor_state *state);
 void tf_hole_write(tf_writer *w, const tf_hole *range);
 

@@ -1,6 +1,7 @@
 /* Results, and what a sink gets. */
 #include "node/calls.h"
 #include "node/calls_map.h"
+#include "proto/ref.h"
 
 /* -- results ------------------------------------------------------------------------------------------------------- */
 
@@ -112,6 +113,71 @@ tf_err tf_result_channels_read(tf_slice in, tf_result_channels *out)
 void tf_result_channels_write_head(tf_writer *w, const tf_result_channels *result, size_t items)
 {
     write_page(w, result->next, items);
+}
+
+tf_err tf_result_refs_read(tf_slice in, tf_result_refs *out)
+{
+    return read_page(in, &out->next, &out->items);
+}
+
+void tf_result_refs_write_head(tf_writer *w, const tf_result_refs *result, size_t items)
+{
+    write_page(w, result->next, items);
+}
+
+typedef struct ref_map {
+    tf_ref_state state;
+    tf_slice kind;
+    tf_slice role;
+} ref_map;
+
+static tf_slice kind_of(uint64_t ref)
+{
+    return tf_ref_kind_of(ref) == TF_REF_PROMISE ? LIT("promise") : LIT("object");
+}
+
+tf_err tf_ref_state_read(tf_slice in, tf_ref_state *out)
+{
+    static const tf_field fields[] = {{NAME("ref"), UINT, false, offsetof(ref_map, state.ref)},
+                                      {NAME("kind"), STR, false, offsetof(ref_map, kind)},
+                                      {NAME("role"), STR, false, offsetof(ref_map, role)},
+                                      {NAME("local"), UINT, true, offsetof(ref_map, state.local)},
+                                      {NAME("mentioned"), UINT, true, offsetof(ref_map, state.mentioned)},
+                                      {NAME("retired"), UINT, true, offsetof(ref_map, state.retired)},
+                                      {NAME("revoked"), BOOL, true, offsetof(ref_map, state.is_revoked)},
+                                      {NAME("count"), UINT, false, offsetof(ref_map, state.count)}};
+    ref_map map = {.kind = {NULL, 0}};
+    unsigned present = 0;
+    tf_err err = tf_calls_read_map(in, FIELDS(fields), LENIENT, &map, &present);
+    map.state.is_export = tf_slice_eq(map.role, LIT("export"));
+    map.state.is_mentioned = (present & 16u) != 0;
+    map.state.is_retired = (present & 32u) != 0;
+    *out = map.state;
+    bool known = (map.state.is_export || tf_slice_eq(map.role, LIT("import"))) &&
+                 tf_slice_eq(map.kind, kind_of(map.state.ref));
+    return err == TF_OK && !known ? TF_ERR_PEER_SYNTAX : err;
+}
+
+void tf_ref_state_write(tf_writer *w, const tf_ref_state *state)
+{
+    tf_mp_wr_map(w, 4u + (state->local != 0 ? 1u : 0u) + (state->is_mentioned ? 1u : 0u) +
+                        (state->is_retired ? 1u : 0u) + (state->is_revoked ? 1u : 0u));
+    tf_calls_write_uint(w, LIT("ref"), state->ref);
+    tf_calls_write_str(w, LIT("kind"), kind_of(state->ref));
+    tf_calls_write_str(w, LIT("role"), state->is_export ? LIT("export") : LIT("import"));
+    if (state->local != 0) {
+        tf_calls_write_uint(w, LIT("local"), state->local);
+    }
+    if (state->is_mentioned) {
+        tf_calls_write_uint(w, LIT("mentioned"), state->mentioned);
+    }
+    if (state->is_retired) {
+        tf_calls_write_uint(w, LIT("retired"), state->retired);
+    }
+    if (state->is_revoked) {
+        tf_calls_write_bool(w, LIT("revoked"), true);
+    }
+    tf_calls_write_uint(w, LIT("count"), state->count);
 }
 
 /* -- of a channel --- */

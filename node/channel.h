@@ -13,7 +13,8 @@ typedef enum tf_object_kind {
     TF_OBJECT_ROOT,
     TF_OBJECT_CHANNEL,
     TF_OBJECT_SUBSCRIPTION,
-    TF_OBJECT_SINK /* of a client of ours */
+    TF_OBJECT_SINK, /* of a client of ours */
+    TF_OBJECT_APP   /* of a program that embeds the node */
 } tf_object_kind;
 
 typedef struct tf_object {
@@ -39,10 +40,11 @@ typedef struct tf_channel {
     uint64_t grown; /* and what came since */
     uint64_t trim_to; /* a trim up to it is on its way; 0: none */
     bool forgetting;  /* so is a forgetting of keys */
+    bool mentioned;   /* somebody refers to it: a peer that has it open, or one that it was passed on to */
     const struct tf_retention *keeps; /* NULL: everything, for ever */
     struct tf_pending *change; /* its creation or its end, while it waits for its commit */
     struct tf_pending *trim;   /* the trim that has gathered: it may still grow */
-    size_t uses;  /* connections that have it open, subscriptions, changes that wait */
+    size_t uses;  /* connections that have it open, subscriptions, changes that wait, that somebody refers to it */
     size_t subscriptions;
     tf_list live; /* subscriptions that get what is committed at once */
     tf_list durables; /* positions of durable subscriptions (S10) */

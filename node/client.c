@@ -24,10 +24,11 @@ tf_err tf_client_new(tf_client **out, tf_hub *hub, const tf_client_config *confi
     if (config->session_timeout == 0) {
         client->config.session_timeout = TF_SESSION_TIMEOUT;
     }
-    tf_map_init(&client->requests, hub->config.mem, hub->hash_key);
+    tf_list_init(&client->requests);
     tf_map_init(&client->ids, hub->config.mem, hub->hash_key);
     tf_list_init(&client->active);
     tf_list_init(&client->asks);
+    tf_list_init(&client->names);
     tf_list_init(&client->events);
     tf_list_append(&hub->clients, &client->in_clients);
     *out = client;
@@ -60,16 +61,19 @@ void tf_client_free(tf_client *client)
     tf_client_unbind(client, client->hub->now);
     free_current(client);
     tf_client_asks_clear(client);
+    tf_client_names_clear(client);
     while ((node = tf_list_first(&client->events)) != NULL) {
         tf_note *note = TF_CONTAINER(node, tf_note, in_events);
         tf_list_remove(node);
+        if (note->holds) {
+            tf_hub_release(client->hub, client->hub->now, note->event.object);
+        }
         tf_free(mem, note, note->size);
     }
     for (size_t i = 0; i < client->channel_count; i++) {
         free_channel(client, client->channels[i]);
     }
     tf_free(mem, client->channels, client->channel_capacity * sizeof(tf_client_channel *));
-    tf_map_clear(&client->requests);
     tf_map_clear(&client->ids);
     tf_list_remove(&client->in_clients);
     tf_free(mem, client, sizeof(*client));
@@ -79,7 +83,8 @@ void tf_client_free(tf_client *client)
 
 void tf_client_bind(tf_client *client, tf_time now, tf_conn *conn)
 {
-    TF_ASSERT(client->conn == NULL && conn->client == NULL && conn->hub == client->hub && now >= client->hub->now);
+    TF_ASSERT(client->conn == NULL && conn->client == NULL && conn->hub == client->hub);
+    tf_hub_clock(client->hub, now);
     client->conn = conn;
     conn->client = client;
     client->stats.sessions++;
@@ -91,9 +96,12 @@ void tf_client_bind(tf_client *client, tf_time now, tf_conn *conn)
 
 static void unbind_channel(tf_client_channel *channel)
 {
+    const tf_hub *hub = channel->client->hub;
     if (channel->open != TF_OPEN_REFUSED) {
         channel->open = TF_OPEN_NONE;
     }
+    tf_router_release(hub->router, hub->now, channel->remote);
+    tf_router_release(hub->router, hub->now, channel->subscription);
     channel->remote = TF_LOCAL_NONE;
     channel->retry_at = TF_NEVER;
     channel->waiting = false;
@@ -108,19 +116,33 @@ static void unbind_channel(tf_client_channel *channel)
     tf_client_sends_reset(channel);
 }
 
+/* Their answers are not waited for any more. */
+static void forget_requests(tf_client *client)
+{
+    tf_hub *hub = client->hub;
+    tf_list_node *node = NULL;
+    while ((node = tf_list_first(&client->requests)) != NULL) {
+        tf_request *request = TF_CONTAINER(node, tf_request, in_requests);
+        tf_list_remove(node);
+        (void)tf_map_remove(&hub->requests, request->promise);
+        tf_router_release(hub->router, hub->now, request->promise);
+    }
+}
+
 void tf_client_unbind(tf_client *client, tf_time now)
 {
     if (client->conn == NULL) {
         return;
     }
-    TF_ASSERT(now >= client->hub->now);
+    tf_hub_clock(client->hub, now);
     client->conn->client = NULL;
     client->conn = NULL;
-    tf_map_clear(&client->requests);
+    forget_requests(client);
     for (size_t i = 0; i < client->channel_count; i++) {
         unbind_channel(client->channels[i]);
     }
     tf_client_asks_reset(client);
+    tf_client_names_reset(client);
     TF_ASSERT(client->in_flight == 0);
 }
 
@@ -158,17 +180,17 @@ static tf_err make_channel(tf_client *client, tf_slice name)
     if (channel == NULL) {
         return TF_ERR_NOMEM;
     }
-    *channel = (tf_client_channel){.sink = {TF_OBJECT_SINK, tf_local_next(hub->config.ids)},
+    *channel = (tf_client_channel){.sink = {TF_OBJECT_SINK, tf_router_new_object(hub->router)},
                                    .client = client,
                                    .index = client->channel_count,
                                    .retry_at = TF_NEVER,
                                    .resend_at = TF_NEVER,
                                    .resend_limit = TF_NEVER,
                                    .window = UINT32_MAX,
-                                   .open_request = {TF_REQUEST_OPEN, channel},
-                                   .subscribe_request = {TF_REQUEST_SUBSCRIBE, channel},
-                                   .close_request = {TF_REQUEST_CLOSE, channel},
-                                   .confirm_request = {TF_REQUEST_CONFIRM, channel},
+                                   .open_request = {.kind = TF_REQUEST_OPEN, .channel = channel},
+                                   .subscribe_request = {.kind = TF_REQUEST_SUBSCRIBE, .channel = channel},
+                                   .close_request = {.kind = TF_REQUEST_CLOSE, .channel = channel},
+                                   .confirm_request = {.kind = TF_REQUEST_CONFIRM, .channel = channel},
                                    .name_len = name.len};
     memcpy(channel->name, name.data, name.len);
     tf_list_init(&channel->sends);
@@ -184,7 +206,7 @@ static tf_err make_channel(tf_client *client, tf_slice name)
 
 tf_err tf_client_find(tf_client *client, tf_time now, tf_slice name, size_t *channel)
 {
-    TF_ASSERT(now >= client->hub->now);
+    tf_hub_clock(client->hub, now);
     if (!tf_channel_name_is_valid(name)) {
         return TF_ERR_USAGE;
     }
@@ -221,7 +243,8 @@ tf_slice tf_client_channel_name(const tf_client *client, size_t channel)
 
 tf_err tf_client_close_channel(tf_client *client, tf_time now, size_t channel)
 {
-    TF_ASSERT(channel < client->channel_count && now >= client->hub->now);
+    TF_ASSERT(channel < client->channel_count);
+    tf_hub_clock(client->hub, now);
     tf_client_channel *ch = client->channels[channel];
     if (ch->open == TF_OPEN_REFUSED) {
         return TF_ERR_CLOSED;

@@ -79,14 +79,17 @@ void tf_client_unsubscribe(tf_client *client, tf_time now, size_t channel);
 /* Asks that the channel takes no more sends, of anyone; TF_CLIENT_CLOSED tells when it is so. */
 TF_MUST_CHECK tf_err tf_client_close_channel(tf_client *client, tf_time now, size_t channel);
 
-/* What can be asked of a channel, or of the peer (CHANNELS). Each may be repeated, and is, over sessions. */
+/* What can be asked of a channel, or of the peer (CHANNELS, LOOKUP, REFS). Each may be repeated, and is, over
+ * sessions. */
 typedef enum tf_ask_kind {
     TF_ASK_CHANNELS, /* a page of what it stores: after `from` (0: the first), at most `to` (0: what fits) */
     TF_ASK_INFO,
     TF_ASK_TRIM,  /* what is below `from` is no longer kept */
     TF_ASK_GAPS,  /* what cannot be had, at or above `from` */
     TF_ASK_READ,  /* from `from` to `to` */
-    TF_ASK_FORGET /* our cursor `name` */
+    TF_ASK_FORGET, /* our cursor `name` */
+    TF_ASK_LOOKUP, /* what `name` stands for at the peer: `object` of the answer */
+    TF_ASK_REFS    /* a page of its c-list of this connection: after `from`, at most `to` (as CHANNELS) */
 } tf_ask_kind;
 
 typedef struct tf_ask {
@@ -99,9 +102,19 @@ typedef struct tf_ask {
 
 #define TF_CLIENT_ASKS_MAX 64u
 
-/* Asks, once the channel is open (of CHANNELS `channel` is not looked at); exactly one TF_CLIENT_ANSWER comes, unless the
- * channel is refused. TF_ERR_AGAIN: TF_CLIENT_ASKS_MAX are waiting; USAGE: values that cannot be; CLOSED; NOMEM. */
+/* Asks, once the channel is open (of what is asked of the peer `channel` is not looked at); one TF_CLIENT_ANSWER comes,
+ * unless the channel is refused. TF_ERR_AGAIN: TF_CLIENT_ASKS_MAX are waiting; USAGE: values that cannot be; CLOSED;
+ * NOMEM. */
 TF_MUST_CHECK tf_err tf_client_ask(tf_client *client, tf_time now, size_t channel, const tf_ask *ask);
+
+#define TF_CLIENT_NAMES_MAX 1024u
+
+/* The name stands for the object at the peer: published in each session until it is withdrawn, refused, or published
+ * again for another object. What this node knows is held so long. Told by PUBLISHED (in each session) or
+ * PUBLISH_REFUSED (for good). TF_ERR_USAGE: not a channel name; LIMIT_ITEMS; NOMEM. */
+TF_MUST_CHECK tf_err tf_client_publish(tf_client *client, tf_time now, tf_slice name, tf_local object);
+/* No more; WITHDRAWN tells when the peer knows. No-op for what was not published here. */
+void tf_client_withdraw(tf_client *client, tf_time now, tf_slice name);
 
 /* A client id as a send without one gets it: the instance and a counter. Returns its length. */
 size_t tf_client_make_id(tf_client *client, uint8_t out[TF_CLIENT_ID_MAX]);
@@ -120,6 +133,9 @@ typedef enum tf_client_event_type {
     TF_CLIENT_ENDED,           /* the peer ended the subscription for good, for `code` */
     TF_CLIENT_CONFIRMED,       /* all up to `seq` is confirmed, durably */
     TF_CLIENT_ANSWER,          /* to tf_client_ask: `data`, or a refusal (code is not empty) */
+    TF_CLIENT_PUBLISHED,       /* `name`: in each session */
+    TF_CLIENT_PUBLISH_REFUSED, /* `name`, for good: it is not published any more */
+    TF_CLIENT_WITHDRAWN,       /* `name` */
     TF_CLIENT_ROOM             /* tf_client_send takes sends again */
 } tf_client_event_type;
 
@@ -136,7 +152,7 @@ typedef struct tf_client_event {
     uint64_t seq;
     tf_slice id;
     int64_t timestamp_ms;
-    /* REFUSED, CHANNEL_REFUSED, ANSWER; ENDED, GAP: the reason (PROTOCOL.md C8, C12) */
+    /* REFUSED, CHANNEL_REFUSED, PUBLISH_REFUSED, ANSWER; ENDED, GAP: the reason (PROTOCOL.md C8, C12) */
     tf_slice code;
     tf_slice message;
     bool retryable;
@@ -158,6 +174,9 @@ typedef struct tf_client_event {
     /* ANSWER */
     tf_ask_kind asked;
     tf_slice data; /* the result, valid as its kind (node/calls.h) */
+    tf_local object; /* LOOKUP: held once for the caller, as if by tf_hub_hold without a user */
+    /* PUBLISHED, PUBLISH_REFUSED, WITHDRAWN */
+    tf_slice name;
 } tf_client_event;
 
 /* Slices are valid until the next call of this function or tf_client_free. */

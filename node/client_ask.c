@@ -2,8 +2,6 @@
 #include "node/client_internal.h"
 #include "node/name.h"
 
-#define RETRY_LEAST (50 * TF_MS)
-
 typedef struct asking {
     tf_request request; /* channel NULL: of the peer's root */
     tf_client *client;
@@ -34,6 +32,7 @@ static bool is_valid(const tf_ask *ask)
     switch (ask->kind) {
     case TF_ASK_CHANNELS:
     case TF_ASK_INFO:
+    case TF_ASK_REFS:
         return true;
     case TF_ASK_TRIM:
     case TF_ASK_GAPS:
@@ -42,6 +41,8 @@ static bool is_valid(const tf_ask *ask)
         return ask->from >= 1 && ask->to >= ask->from;
     case TF_ASK_FORGET:
         return tf_cursor_name_is_valid(ask->name);
+    case TF_ASK_LOOKUP:
+        return tf_channel_name_is_valid(ask->name);
     }
     TF_UNREACHABLE();
 }
@@ -67,6 +68,12 @@ static void write_args(tf_writer *w, const tf_ask *ask)
     case TF_ASK_FORGET:
         tf_args_forget_cursor_write(w, &(tf_args_forget_cursor){.name = ask->name});
         return;
+    case TF_ASK_LOOKUP:
+        tf_args_name_write(w, &(tf_args_name){ask->name});
+        return;
+    case TF_ASK_REFS:
+        tf_args_refs_write(w, &(tf_args_refs){.after = ask->from, .limit = ask->to});
+        return;
     }
     TF_UNREACHABLE();
 }
@@ -86,15 +93,25 @@ static tf_slice method_of(tf_ask_kind kind)
         return tf_slice_str("read");
     case TF_ASK_FORGET:
         return tf_slice_str("forget_cursor");
+    case TF_ASK_LOOKUP:
+        return tf_slice_str("lookup");
+    case TF_ASK_REFS:
+        return tf_slice_str("refs");
     }
     TF_UNREACHABLE();
+}
+
+static bool is_of_root(tf_ask_kind kind)
+{
+    return kind == TF_ASK_CHANNELS || kind == TF_ASK_LOOKUP || kind == TF_ASK_REFS;
 }
 
 tf_err tf_client_ask(tf_client *client, tf_time now, size_t channel, const tf_ask *ask)
 {
     tf_writer w;
-    tf_client_channel *ch = ask->kind == TF_ASK_CHANNELS ? NULL : client->channels[channel];
-    TF_ASSERT(now >= client->hub->now && (ch == NULL || channel < client->channel_count));
+    tf_client_channel *ch = is_of_root(ask->kind) ? NULL : client->channels[channel];
+    TF_ASSERT(ch == NULL || channel < client->channel_count);
+    tf_hub_clock(client->hub, now);
     if (!is_valid(ask)) {
         return TF_ERR_USAGE;
     }
@@ -108,7 +125,8 @@ tf_err tf_client_ask(tf_client *client, tf_time now, size_t channel, const tf_as
     if (a == NULL) {
         return TF_ERR_NOMEM;
     }
-    *a = (asking){.request = {TF_REQUEST_ASK, ch}, .client = client, .kind = ask->kind, .cookie = ask->cookie};
+    *a = (asking){
+        .request = {.kind = TF_REQUEST_ASK, .channel = ch}, .client = client, .kind = ask->kind, .cookie = ask->cookie};
     tf_wr_init(&w, a->args, sizeof(a->args));
     write_args(&w, ask);
     TF_ASSERT(tf_wr_ok(&w));
@@ -125,11 +143,11 @@ static tf_err send_one(asking *ask)
 {
     const tf_client_channel *channel = ask->request.channel;
     tf_client *client = ask->client;
-    tf_delivery delivery = {.target = channel == NULL ? tf_session_peer_root(client->conn->session) : channel->remote,
-                            .method = method_of(ask->kind),
-                            .args = tf_slice_of(ask->args, ask->args_len),
-                            .want_result = true};
-    tf_err err = tf_client_request(client, &ask->request, &delivery);
+    tf_router_send send = {.target = channel == NULL ? tf_session_peer_root(client->conn->session) : channel->remote,
+                           .method = method_of(ask->kind),
+                           .args = tf_slice_of(ask->args, ask->args_len),
+                           .want_result = true};
+    tf_err err = tf_client_request(client, &ask->request, &send);
     ask->in_flight = err == TF_OK;
     return err;
 }
@@ -158,9 +176,10 @@ typedef union any_item {
     tf_cursor_state cursor;
     tf_hole hole;
     tf_activity activity;
+    tf_ref_state ref;
 } any_item;
 
-typedef enum item_kind { ITEM_CHANNEL, ITEM_CURSOR, ITEM_HOLE, ITEM_ACTIVITY } item_kind;
+typedef enum item_kind { ITEM_CHANNEL, ITEM_CURSOR, ITEM_HOLE, ITEM_ACTIVITY, ITEM_REF } item_kind;
 
 static bool are_valid(tf_items items, item_kind kind)
 {
@@ -181,6 +200,9 @@ static bool are_valid(tf_items items, item_kind kind)
         case ITEM_ACTIVITY:
             err = tf_activity_read(bytes, &item.activity);
             break;
+        case ITEM_REF:
+            err = tf_ref_state_read(bytes, &item.ref);
+            break;
         }
     }
     return err == TF_OK;
@@ -195,6 +217,7 @@ static bool is_valid_answer(tf_ask_kind kind, tf_slice data)
         tf_result_trim trim;
         tf_result_gaps gaps;
         tf_result_read read;
+        tf_result_refs refs;
     } r;
     switch (kind) {
     case TF_ASK_CHANNELS:
@@ -208,7 +231,10 @@ static bool is_valid_answer(tf_ask_kind kind, tf_slice data)
     case TF_ASK_READ:
         return tf_result_read_read(data, &r.read) == TF_OK && are_valid(r.read.items, ITEM_ACTIVITY) &&
                are_valid(r.read.gaps, ITEM_HOLE);
+    case TF_ASK_REFS:
+        return tf_result_refs_read(data, &r.refs) == TF_OK && are_valid(r.refs.items, ITEM_REF);
     case TF_ASK_FORGET:
+    case TF_ASK_LOOKUP:
         return true; /* a map, of which nothing is used */
     }
     TF_UNREACHABLE();
@@ -227,15 +253,37 @@ static tf_note *note_of(const asking *ask, size_t bytes)
     return note;
 }
 
-tf_err tf_client_ask_answered(tf_request *request, const tf_session_event *event)
+/* What was looked up: the application's from now on. */
+static tf_err take_object(const asking *ask, const tf_router_event *event, tf_note *note)
+{
+    tf_err err = tf_hub_hold(ask->client->hub, event->refs[0].local, NULL);
+    if (err == TF_OK) {
+        note->event.object = event->refs[0].local;
+        note->holds = true;
+    }
+    return err;
+}
+
+static bool has_object(const tf_router_event *event)
+{
+    return event->ref_count == 1 && event->refs[0].kind == TF_REF_OBJECT;
+}
+
+tf_err tf_client_ask_answered(tf_request *request, const tf_router_event *event)
 {
     asking *ask = TF_CONTAINER(request, asking, request);
-    if (event->kind != TF_RESOLUTION_DATA || !is_valid_answer(ask->kind, event->data)) {
+    if (event->kind != TF_RESOLUTION_DATA || !is_valid_answer(ask->kind, event->data) ||
+        (ask->kind == TF_ASK_LOOKUP && !has_object(event))) {
         return TF_ERR_PEER_SYNTAX;
     }
     tf_note *note = note_of(ask, event->data.len);
-    if (note == NULL) {
-        return TF_ERR_NOMEM;
+    tf_err err = note == NULL ? TF_ERR_NOMEM : TF_OK;
+    if (err == TF_OK && ask->kind == TF_ASK_LOOKUP) {
+        err = take_object(ask, event, note);
+    }
+    if (err != TF_OK) {
+        tf_free(ask->client->hub->config.mem, note, sizeof(*note) + event->data.len);
+        return err;
     }
     uint8_t *at = (uint8_t *)(note + 1);
     note->event.data = tf_client_keep(&at, event->data);
@@ -264,9 +312,8 @@ tf_err tf_client_ask_refused(tf_request *request, const tf_result_refusal *refus
     if (!refusal->retryable) {
         return report(ask, refusal);
     }
-    uint64_t after_ms = refusal->retry_after_ms < 60000u ? refusal->retry_after_ms : 60000u;
     ask->in_flight = false;
-    ask->retry_at = tf_time_add(ask->client->hub->now, tf_time_max(after_ms * TF_MS, RETRY_LEAST));
+    ask->retry_at = tf_client_retry_at(ask->client, refusal);
     tf_client_wake_at(ask->client, ask->retry_at);
     return TF_OK;
 }

@@ -21,7 +21,8 @@ void tf_client_cursor_handed(tf_client_channel *channel, const tf_client_event *
 
 tf_err tf_client_confirm(tf_client *client, tf_time now, size_t channel, uint64_t seq)
 {
-    TF_ASSERT(channel < client->channel_count && now >= client->hub->now);
+    TF_ASSERT(channel < client->channel_count);
+    tf_hub_clock(client->hub, now);
     tf_client_channel *ch = client->channels[channel];
     if (ch->durable_len == 0 || ch->sub == TF_SUB_NONE || seq >= ch->handed) {
         return TF_ERR_USAGE;
@@ -52,11 +53,11 @@ tf_err tf_client_cursor_request(tf_client_channel *channel)
     tf_wr_init(&w, bytes, sizeof(bytes));
     tf_args_confirm_write(&w, &(tf_args_confirm){.epoch = channel->epoch, .next = channel->confirmed});
     TF_ASSERT(tf_wr_ok(&w));
-    tf_delivery delivery = {.target = channel->subscription,
-                            .method = tf_slice_str("confirm"),
-                            .args = tf_slice_of(bytes, tf_wr_len(&w)),
-                            .want_result = true};
-    tf_err err = tf_client_request(channel->client, &channel->confirm_request, &delivery);
+    tf_router_send send = {.target = channel->subscription,
+                           .method = tf_slice_str("confirm"),
+                           .args = tf_slice_of(bytes, tf_wr_len(&w)),
+                           .want_result = true};
+    tf_err err = tf_client_request(channel->client, &channel->confirm_request, &send);
     if (err == TF_OK) {
         channel->confirm_sent = channel->confirmed;
     }

@@ -5,6 +5,7 @@
  * client_sub.c    subscriptions: position, activities, gaps (P2)
  * client_cursor.c what is confirmed of a durable one (S10)
  * client_ask.c    questions with one answer each
+ * client_names.c  what is published at the peer
  * client_turn.c   what comes from the peer, what is due to go out */
 #ifndef TF_NODE_CLIENT_INTERNAL_H
 #define TF_NODE_CLIENT_INTERNAL_H
@@ -19,6 +20,7 @@ typedef struct tf_note {
     tf_list_node in_events;
     tf_client_event event;
     size_t size;   /* of the block that it begins */
+    bool holds;    /* ANSWER: event.object, for the application */
     size_t weight; /* ACK, REFUSED: what the send counts for in the queue; ACTIVITY, GAP: bytes that came */
 } tf_note;
 
@@ -28,13 +30,18 @@ typedef enum tf_request_kind {
     TF_REQUEST_CLOSE,
     TF_REQUEST_CONFIRM,
     TF_REQUEST_ASK,
+    TF_REQUEST_PUBLISH,
     TF_REQUEST_SEND
 } tf_request_kind;
 
-/* Something that the peer owes an answer to; client->requests: promise -> request. */
+/* Something that the peer owes an answer to; hub->requests: promise -> request. */
 typedef struct tf_request {
     tf_request_kind kind;
-    struct tf_client_channel *channel;
+    struct tf_client_channel *channel; /* NULL: of none */
+    /* While it is asked: */
+    struct tf_client *client;
+    tf_local promise;
+    tf_list_node in_requests; /* client->requests */
 } tf_request;
 
 typedef struct tf_item {
@@ -121,11 +128,13 @@ struct tf_client {
     tf_client_channel **channels;
     size_t channel_count;
     size_t channel_capacity;
-    tf_map requests;
+    tf_list requests; /* tf_request, that wait for their answer */
     tf_map ids;     /* hashes of the client ids that are in flight */
     tf_list active; /* channels that may have something to send */
     tf_list asks;   /* without an answer, in the order in which they were asked */
     size_t ask_count; /* those with an answer that was not pulled included */
+    tf_list names;  /* that are published, or are to be or not to be */
+    size_t name_count;
     tf_list events;
     tf_note *current; /* given out last */
     size_t in_flight;
@@ -142,7 +151,7 @@ struct tf_client {
 /* Sends what is due. Not TF_OK: the conn must fail. */
 TF_MUST_CHECK tf_err tf_client_push(tf_client *client);
 TF_MUST_CHECK tf_err tf_client_delivered(const tf_call *call, tf_object *sink);
-TF_MUST_CHECK tf_err tf_client_resolved(tf_client *client, const tf_session_event *event);
+TF_MUST_CHECK tf_err tf_client_resolved(tf_request *request, const tf_router_event *event);
 void tf_client_sink_dropped(tf_conn *conn, tf_object *sink);
 void tf_clients_tick(tf_hub *hub);
 tf_time tf_clients_deadline(const tf_hub *hub);
@@ -156,9 +165,11 @@ tf_note *tf_client_note(const tf_client_channel *channel, tf_client_event_type t
 void tf_client_queue(tf_client *client, tf_note *note);
 /* Appends bytes to what the note's slices point to; *at moves. */
 tf_slice tf_client_keep(uint8_t **at, tf_slice bytes);
-/* Sends a request; it is answered by tf_client_resolved. TF_ERR_AGAIN: not now, an answer or room must come first;
- * LIMIT_BYTES: never. */
-TF_MUST_CHECK tf_err tf_client_request(tf_client *client, tf_request *request, const tf_delivery *delivery);
+/* Sends a request, whose promise the hub routes to tf_client_resolved. TF_ERR_AGAIN: not now, an answer or room must
+ * come first; LIMIT_BYTES: never. */
+TF_MUST_CHECK tf_err tf_client_request(tf_client *client, tf_request *request, const tf_router_send *send);
+/* How long after a retryable refusal it is asked again. */
+tf_time tf_client_retry_at(const tf_client *client, const tf_result_refusal *refusal);
 /* A refusal as an event of the channel. */
 TF_MUST_CHECK tf_err tf_client_note_refusal(const tf_client_channel *channel, tf_client_event_type type,
                                             const tf_result_refusal *refusal, tf_note **out);
@@ -168,7 +179,7 @@ typedef enum tf_step { TF_STEP_SENT, TF_STEP_IDLE, TF_STEP_BLOCKED, TF_STEP_ERRO
 
 /* Sends the next send of the channel if it may go. */
 tf_step tf_client_send_step(tf_client_channel *channel, tf_err *err);
-TF_MUST_CHECK tf_err tf_client_send_acked(tf_item *item, const tf_session_event *event);
+TF_MUST_CHECK tf_err tf_client_send_acked(tf_item *item, const tf_router_event *event);
 TF_MUST_CHECK tf_err tf_client_send_refused(tf_item *item, const tf_result_refusal *refusal);
 /* A new session, or none: all goes again. */
 void tf_client_sends_reset(tf_client_channel *channel);
@@ -185,7 +196,7 @@ void tf_client_sends_age(tf_client_channel *channel, uint64_t dedup_age_ms);
 bool tf_client_sub_wants_more(const tf_client_channel *channel);
 TF_MUST_CHECK tf_err tf_client_sub_more(tf_client_channel *channel);
 TF_MUST_CHECK tf_err tf_client_sub_request(tf_client_channel *channel);
-TF_MUST_CHECK tf_err tf_client_sub_answered(tf_client_channel *channel, const tf_session_event *event);
+TF_MUST_CHECK tf_err tf_client_sub_answered(tf_client_channel *channel, const tf_router_event *event);
 TF_MUST_CHECK tf_err tf_client_sub_activity(tf_client_channel *channel, tf_slice args);
 TF_MUST_CHECK tf_err tf_client_sub_gap(tf_client_channel *channel, tf_slice args);
 TF_MUST_CHECK tf_err tf_client_sub_ended(tf_client_channel *channel, tf_slice args);
@@ -205,7 +216,7 @@ void tf_client_cursor_reset(tf_client_channel *channel);
 /* -- client_ask.c -- */
 /* Sends what can be asked now. Not TF_OK: the conn must fail. */
 TF_MUST_CHECK tf_err tf_client_asks_push(tf_client *client);
-TF_MUST_CHECK tf_err tf_client_ask_answered(tf_request *request, const tf_session_event *event);
+TF_MUST_CHECK tf_err tf_client_ask_answered(tf_request *request, const tf_router_event *event);
 TF_MUST_CHECK tf_err tf_client_ask_refused(tf_request *request, const tf_result_refusal *refusal);
 /* The channel is refused for good: so is what was asked of it. */
 TF_MUST_CHECK tf_err tf_client_asks_refuse(tf_client_channel *channel, const tf_result_refusal *refusal);
@@ -213,5 +224,15 @@ void tf_client_asks_tick(tf_client *client);
 /* A new session, or none: all is asked again. */
 void tf_client_asks_reset(tf_client *client);
 void tf_client_asks_clear(tf_client *client);
+
+/* -- client_names.c -- */
+/* Says what is to be said now. Not TF_OK: the conn must fail. */
+TF_MUST_CHECK tf_err tf_client_names_push(tf_client *client);
+TF_MUST_CHECK tf_err tf_client_name_answered(tf_request *request);
+TF_MUST_CHECK tf_err tf_client_name_refused(tf_request *request, const tf_result_refusal *refusal);
+void tf_client_names_tick(tf_client *client);
+/* A new session, or none: all are published again. */
+void tf_client_names_reset(tf_client *client);
+void tf_client_names_clear(tf_client *client);
 
 #endif

@@ -52,7 +52,7 @@ static tf_item *make_item(tf_client_channel *channel, tf_time now, tf_slice clie
         return NULL;
     }
     *item = (tf_item){.note = {.event = {.channel = channel->index, .cookie = send->cookie}, .size = size, .weight = size},
-                      .request = {TF_REQUEST_SEND, channel},
+                      .request = {.kind = TF_REQUEST_SEND, .channel = channel},
                       .was_sent = send->was_sent,
                       .sent_since = now,
                       .sent_before = send->sent_ago,
@@ -79,7 +79,8 @@ tf_err tf_client_send(tf_client *client, tf_time now, size_t channel, const tf_s
 {
     uint8_t made[TF_CLIENT_ID_MAX];
     tf_slice client_id = send->client_id;
-    TF_ASSERT(channel < client->channel_count && now >= client->hub->now);
+    TF_ASSERT(channel < client->channel_count);
+    tf_hub_clock(client->hub, now);
     tf_client_channel *ch = client->channels[channel];
     if (client_id.len > 0 && !tf_client_id_is_valid(client_id)) {
         return TF_ERR_USAGE;
@@ -212,11 +213,11 @@ static tf_err encode_and_send(tf_client *client, tf_item *item)
     tf_wr_init(&w, hub->scratch, hub->scratch_size);
     tf_args_send_write(&w, &args);
     TF_ASSERT(tf_wr_ok(&w));
-    tf_delivery delivery = {.target = item->request.channel->remote,
-                            .method = tf_slice_str("send"),
-                            .args = tf_slice_of(hub->scratch, tf_wr_len(&w)),
-                            .want_result = true};
-    return tf_client_request(client, &item->request, &delivery);
+    tf_router_send send = {.target = item->request.channel->remote,
+                           .method = tf_slice_str("send"),
+                           .args = tf_slice_of(hub->scratch, tf_wr_len(&w)),
+                           .want_result = true};
+    return tf_client_request(client, &item->request, &send);
 }
 
 /* It will not be sent, not again or not at all. */
@@ -285,7 +286,7 @@ tf_step tf_client_send_step(tf_client_channel *channel, tf_err *err)
 
 /* -- answers ------------------------------------------------------------------------------------------------------- */
 
-tf_err tf_client_send_acked(tf_item *item, const tf_session_event *event)
+tf_err tf_client_send_acked(tf_item *item, const tf_router_event *event)
 {
     tf_client_channel *channel = item->request.channel;
     tf_client *client = channel->client;

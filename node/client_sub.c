@@ -4,7 +4,8 @@
 
 tf_err tf_client_subscribe(tf_client *client, tf_time now, size_t channel, const tf_subscribe *subscribe)
 {
-    TF_ASSERT(channel < client->channel_count && now >= client->hub->now);
+    TF_ASSERT(channel < client->channel_count);
+    tf_hub_clock(client->hub, now);
     tf_client_channel *ch = client->channels[channel];
     bool is_durable = subscribe->durable.len > 0;
     if (ch->sub != TF_SUB_NONE || (subscribe->from.kind == TF_FROM_SEQ && subscribe->from.value == 0) ||
@@ -29,7 +30,8 @@ tf_err tf_client_subscribe(tf_client *client, tf_time now, size_t channel, const
 
 void tf_client_unsubscribe(tf_client *client, tf_time now, size_t channel)
 {
-    TF_ASSERT(channel < client->channel_count && now >= client->hub->now);
+    TF_ASSERT(channel < client->channel_count);
+    tf_hub_clock(client->hub, now);
     tf_client_channel *ch = client->channels[channel];
     switch (ch->sub) {
     case TF_SUB_NONE:
@@ -43,7 +45,7 @@ void tf_client_unsubscribe(tf_client *client, tf_time now, size_t channel)
         return;
     case TF_SUB_LIVE:
         ch->sub = TF_SUB_NONE;
-        tf_session_release(client->conn->session, client->hub->now, ch->subscription);
+        tf_router_release(client->hub->router, client->hub->now, ch->subscription);
         ch->subscription = TF_LOCAL_NONE;
         tf_hub_wake(client->conn);
         return;
@@ -72,11 +74,10 @@ tf_err tf_client_sub_more(tf_client_channel *channel)
     tf_wr_init(&w, bytes, sizeof(bytes));
     tf_args_more_write(&w, &more);
     TF_ASSERT(tf_wr_ok(&w));
-    tf_delivery delivery = {.target = channel->subscription,
-                            .method = tf_slice_str("more"),
-                            .args = tf_slice_of(bytes, tf_wr_len(&w))};
-    tf_local none = TF_LOCAL_NONE;
-    tf_err err = tf_session_deliver(client->conn->session, client->hub->now, &delivery, &none);
+    tf_router_send send = {.target = channel->subscription,
+                           .method = tf_slice_str("more"),
+                           .args = tf_slice_of(bytes, tf_wr_len(&w))};
+    tf_err err = tf_router_deliver(client->hub->router, client->hub->now, &send, NULL);
     if (err == TF_OK) {
         channel->limit = more.limit;
     }
@@ -102,13 +103,13 @@ tf_err tf_client_sub_request(tf_client_channel *channel)
     tf_args_subscribe_write(&w, &args);
     TF_ASSERT(tf_wr_ok(&w));
     tf_mention sink = {channel->sink.local, TF_REF_OBJECT};
-    tf_delivery delivery = {.target = channel->remote,
-                            .method = tf_slice_str("subscribe"),
-                            .args = tf_slice_of(bytes, tf_wr_len(&w)),
-                            .refs = &sink,
-                            .ref_count = 1,
-                            .want_result = true};
-    tf_err err = tf_client_request(channel->client, &channel->subscribe_request, &delivery);
+    tf_router_send send = {.target = channel->remote,
+                           .method = tf_slice_str("subscribe"),
+                           .args = tf_slice_of(bytes, tf_wr_len(&w)),
+                           .refs = &sink,
+                           .ref_count = 1,
+                           .want_result = true};
+    tf_err err = tf_client_request(channel->client, &channel->subscribe_request, &send);
     if (err == TF_OK) {
         channel->sub = TF_SUB_REQUESTED;
     }
@@ -178,7 +179,7 @@ static tf_err begin(tf_client_channel *channel, const tf_result_subscribe *start
     return TF_OK;
 }
 
-tf_err tf_client_sub_answered(tf_client_channel *channel, const tf_session_event *event)
+tf_err tf_client_sub_answered(tf_client_channel *channel, const tf_router_event *event)
 {
     tf_result_subscribe start;
     if (event->kind != TF_RESOLUTION_DATA || event->ref_count != 1 || event->refs[0].kind != TF_REF_OBJECT ||
@@ -194,7 +195,7 @@ tf_err tf_client_sub_answered(tf_client_channel *channel, const tf_session_event
     if (err == TF_OK) {
         channel->sub = TF_SUB_LIVE;
         channel->subscription = event->refs[0].local;
-        tf_session_hold(channel->client->conn->session, channel->subscription);
+        tf_router_hold(channel->client->hub->router, channel->subscription);
         tf_client_activate(channel); /* something may be confirmed that the last session did not hear of */
     }
     return err;
@@ -311,7 +312,7 @@ tf_err tf_client_sub_ended(tf_client_channel *channel, tf_slice args)
     note->event.code = tf_client_keep(&at, ended.reason);
     tf_client_queue(client, note);
     channel->sub = TF_SUB_NONE;
-    tf_session_release(client->conn->session, client->hub->now, channel->subscription);
+    tf_router_release(client->hub->router, client->hub->now, channel->subscription);
     channel->subscription = TF_LOCAL_NONE;
     tf_client_cursor_reset(channel);
     return TF_OK;

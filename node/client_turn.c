@@ -1,23 +1,33 @@
 /* What comes from the peer, and what is due to go out. */
 #include "node/client_internal.h"
 
-#define RETRY_LEAST (50 * TF_MS) /* before open or subscribe is asked for again, whatever the peer says */
+#define RETRY_LEAST (50 * TF_MS) /* before anything but a send is asked for again, whatever the peer says */
 
 /* -- requests ------------------------------------------------------------------------------------------------------ */
 
-tf_err tf_client_request(tf_client *client, tf_request *request, const tf_delivery *delivery)
+tf_time tf_client_retry_at(const tf_client *client, const tf_result_refusal *refusal)
 {
+    uint64_t after_ms = refusal->retry_after_ms < 60000u ? refusal->retry_after_ms : 60000u;
+    return tf_time_add(client->hub->now, tf_time_max(after_ms * TF_MS, RETRY_LEAST));
+}
+
+tf_err tf_client_request(tf_client *client, tf_request *request, const tf_router_send *send)
+{
+    tf_hub *hub = client->hub;
     tf_local promise = TF_LOCAL_NONE;
-    tf_err err = tf_map_reserve(&client->requests, 1);
+    tf_err err = tf_map_reserve(&hub->requests, 1);
     if (err != TF_OK) {
         return err;
     }
-    err = tf_session_deliver(client->conn->session, client->hub->now, delivery, &promise);
+    err = tf_router_deliver(hub->router, hub->now, send, &promise);
     if (err == TF_ERR_LIMIT_ITEMS) {
         return TF_ERR_AGAIN; /* as many results as the peer owes at a time */
     }
     if (err == TF_OK) {
-        err = tf_map_put(&client->requests, promise, (uintptr_t)request);
+        request->client = client;
+        request->promise = promise;
+        tf_list_append(&client->requests, &request->in_requests);
+        err = tf_map_put(&hub->requests, promise, (uintptr_t)request);
         TF_ASSERT(err == TF_OK);
     }
     return err;
@@ -32,11 +42,11 @@ static tf_err request_open(tf_client_channel *channel)
     tf_args_open_write(&w, &(tf_args_open){.channel = tf_slice_of(channel->name, channel->name_len),
                                             .existing_only = !channel->creates});
     TF_ASSERT(tf_wr_ok(&w));
-    tf_delivery delivery = {.target = tf_session_peer_root(client->conn->session),
-                            .method = tf_slice_str("open"),
-                            .args = tf_slice_of(bytes, tf_wr_len(&w)),
-                            .want_result = true};
-    tf_err err = tf_client_request(client, &channel->open_request, &delivery);
+    tf_router_send send = {.target = tf_session_peer_root(client->conn->session),
+                           .method = tf_slice_str("open"),
+                           .args = tf_slice_of(bytes, tf_wr_len(&w)),
+                           .want_result = true};
+    tf_err err = tf_client_request(client, &channel->open_request, &send);
     if (err == TF_OK) {
         channel->open = TF_OPEN_REQUESTED;
     }
@@ -46,11 +56,11 @@ static tf_err request_open(tf_client_channel *channel)
 static tf_err request_close(tf_client_channel *channel)
 {
     static const uint8_t empty_map[] = {0x80};
-    tf_delivery delivery = {.target = channel->remote,
-                            .method = tf_slice_str("close"),
-                            .args = tf_slice_of(empty_map, sizeof(empty_map)),
-                            .want_result = true};
-    tf_err err = tf_client_request(channel->client, &channel->close_request, &delivery);
+    tf_router_send send = {.target = channel->remote,
+                           .method = tf_slice_str("close"),
+                           .args = tf_slice_of(empty_map, sizeof(empty_map)),
+                           .want_result = true};
+    tf_err err = tf_client_request(channel->client, &channel->close_request, &send);
     if (err == TF_OK) {
         channel->close_requested = true;
     }
@@ -100,6 +110,9 @@ tf_err tf_client_push(tf_client *client)
 {
     tf_list_node *node = NULL;
     tf_err asked = tf_client_asks_push(client);
+    if (asked == TF_OK) {
+        asked = tf_client_names_push(client);
+    }
     if (asked != TF_OK) {
         return asked;
     }
@@ -125,7 +138,7 @@ tf_err tf_client_push(tf_client *client)
 
 /* -- in ------------------------------------------------------------------------------------------------------------ */
 
-static tf_err opened(tf_client_channel *channel, const tf_session_event *event)
+static tf_err opened(tf_client_channel *channel, const tf_router_event *event)
 {
     tf_result_open result;
     if (event->kind != TF_RESOLUTION_DATA || event->ref_count != 1 || event->refs[0].kind != TF_REF_OBJECT ||
@@ -141,7 +154,7 @@ static tf_err opened(tf_client_channel *channel, const tf_session_event *event)
     channel->open = TF_OPEN_DONE;
     channel->remote = event->refs[0].local;
     tf_client_sends_age(channel, result.dedup_age_ms);
-    tf_session_hold(channel->client->conn->session, channel->remote);
+    tf_router_hold(channel->client->hub->router, channel->remote);
     tf_client_activate(channel);
     return TF_OK;
 }
@@ -179,10 +192,8 @@ static tf_err request_refused(tf_request *request, const tf_result_refusal *refu
         }
         tf_client_queue(channel->client, note);
     } else {
-        uint64_t after_ms = refusal->retry_after_ms < 60000u ? refusal->retry_after_ms : 60000u;
         channel->waiting = true;
-        channel->retry_at =
-            tf_time_add(channel->client->hub->now, tf_time_max(after_ms * TF_MS, RETRY_LEAST));
+        channel->retry_at = tf_client_retry_at(channel->client, refusal);
         tf_client_wake_at(channel->client, channel->retry_at);
     }
     if (is_open) {
@@ -203,7 +214,7 @@ static tf_err request_refused(tf_request *request, const tf_result_refusal *refu
     return TF_OK;
 }
 
-static tf_err answered(tf_request *request, const tf_session_event *event)
+static tf_err answered(tf_request *request, const tf_router_event *event)
 {
     switch (request->kind) {
     case TF_REQUEST_OPEN:
@@ -216,38 +227,48 @@ static tf_err answered(tf_request *request, const tf_session_event *event)
         return tf_client_cursor_answered(request->channel);
     case TF_REQUEST_ASK:
         return tf_client_ask_answered(request, event);
+    case TF_REQUEST_PUBLISH:
+        return tf_client_name_answered(request);
     case TF_REQUEST_SEND:
         return tf_client_send_acked(TF_CONTAINER(request, tf_item, request), event);
     }
     TF_UNREACHABLE();
 }
 
-tf_err tf_client_resolved(tf_client *client, const tf_session_event *event)
+static tf_err refused(tf_request *request, const tf_result_refusal *refusal)
 {
-    uint64_t value = 0;
-    tf_result_refusal refusal;
-    if (!tf_map_get(&client->requests, event->local, &value)) {
-        return TF_OK;
+    switch (request->kind) {
+    case TF_REQUEST_OPEN:
+    case TF_REQUEST_SUBSCRIBE:
+    case TF_REQUEST_CLOSE:
+    case TF_REQUEST_CONFIRM:
+        return request_refused(request, refusal);
+    case TF_REQUEST_ASK:
+        return tf_client_ask_refused(request, refusal);
+    case TF_REQUEST_PUBLISH:
+        return tf_client_name_refused(request, refusal);
+    case TF_REQUEST_SEND:
+        return tf_client_send_refused(TF_CONTAINER(request, tf_item, request), refusal);
     }
-    (void)tf_map_remove(&client->requests, event->local);
-    tf_request *request = (tf_request *)(uintptr_t)value;
-    tf_hub_wake(client->conn); /* an answer makes room for the next request */
+    TF_UNREACHABLE();
+}
+
+tf_err tf_client_resolved(tf_request *request, const tf_router_event *event)
+{
+    tf_result_refusal refusal;
+    tf_list_remove(&request->in_requests);
+    (void)tf_map_remove(&request->client->hub->requests, event->local);
+    tf_hub_wake(request->client->conn); /* an answer makes room for the next request */
     if (event->kind != TF_RESOLUTION_REJECTION) {
         return answered(request, event);
     }
-    if (tf_result_refusal_read(event->data, &refusal) != TF_OK) {
-        return TF_ERR_PEER_SYNTAX;
-    }
-    if (request->kind == TF_REQUEST_SEND) {
-        return tf_client_send_refused(TF_CONTAINER(request, tf_item, request), &refusal);
-    }
-    return request->kind == TF_REQUEST_ASK ? tf_client_ask_refused(request, &refusal) : request_refused(request, &refusal);
+    return tf_result_refusal_read(event->data, &refusal) == TF_OK ? refused(request, &refusal) : TF_ERR_PEER_SYNTAX;
 }
 
 tf_err tf_client_delivered(const tf_call *call, tf_object *sink)
 {
     tf_client_channel *channel = (tf_client_channel *)sink;
-    const tf_session_event *event = call->event;
+    const tf_router_event *event = call->event;
     if (channel->client->conn == call->conn && event->result == TF_LOCAL_NONE) {
         if (tf_slice_eq(event->method, tf_slice_str("activity"))) {
             return tf_client_sub_activity(channel, event->args);
@@ -270,7 +291,7 @@ void tf_client_sink_dropped(tf_conn *conn, tf_object *sink)
         return;
     }
     /* The peer ended it: it is asked for again where it was. */
-    tf_session_release(conn->session, client->hub->now, channel->subscription);
+    tf_router_release(client->hub->router, client->hub->now, channel->subscription);
     channel->subscription = TF_LOCAL_NONE;
     channel->sub = TF_SUB_WANTED;
     channel->waiting = true;
@@ -288,6 +309,7 @@ static void tick(tf_client *client)
     }
     client->wake_at = TF_NEVER;
     tf_client_asks_tick(client);
+    tf_client_names_tick(client);
     for (size_t i = 0; i < client->channel_count; i++) {
         tf_client_channel *channel = client->channels[i];
         tf_client_sends_tick(channel);

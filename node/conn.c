@@ -107,6 +107,7 @@ static void trim(tf_conn *conn, tf_time now)
     }
     conn->trim_at = TF_NEVER;
     tf_session_trim(conn->session);
+    tf_refs_trim(conn->config.session.refs);
 }
 
 void tf_conn_tick(tf_conn *conn, tf_time now)
@@ -128,6 +129,7 @@ void tf_conn_init_hub(tf_conn *conn, tf_hub *hub)
     tf_list_init(&conn->subscriptions);
     tf_list_init(&conn->lagging);
     tf_list_init(&conn->reads);
+    tf_list_init(&conn->calls);
     tf_map_init(&conn->ports, mem, hub->hash_key);
     tf_map_init(&conn->rights, mem, hub->hash_key);
     tf_map_init(&conn->origins, mem, hub->hash_key);

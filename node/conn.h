@@ -13,7 +13,7 @@ typedef struct tf_conn tf_conn;
 
 typedef struct tf_conn_config {
     tf_link_config link;       /* peer, peer_instance and session name the connection */
-    tf_session_config session; /* ids and root: tf_hub_ids, tf_hub_root */
+    tf_session_config session; /* refs and root: tf_hub_refs, tf_hub_root */
     bool relay;                /* the peer has the `relay` right: the origin it states is believed (S1) */
     uint32_t peer_max_in_flight; /* announced by the peer: sends that may be unacked towards it */
     void *owner;               /* the edge's own, see tf_conn_owner */

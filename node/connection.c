@@ -134,7 +134,7 @@ static tf_conn_config conn_config(tf_node *node, const tf_connection_start *star
         .session = {.side = side,
                     .local = {own->max_message, own->max_refs, own->max_promises, own->max_results},
                     .remote = {theirs->max_message, theirs->max_refs, theirs->max_promises, theirs->max_results},
-                    .ids = &node->ids,
+                    .refs = tf_hub_refs(node->hub),
                     .root = tf_hub_root(node->hub),
                     .hash_key = tf_rand_u64(node->rand),
                     .mem = node->mem},

@@ -39,7 +39,7 @@ static void fill_defaults(tf_hub_config *config)
 static bool is_config_valid(const tf_hub_config *config)
 {
     return config->max_in_flight <= TF_MAX_IN_FLIGHT_MAX && config->max_message >= TF_MESSAGE_MIN_LIMIT &&
-           config->max_message <= TF_MESSAGE_MAX && config->ids != NULL;
+           config->max_message <= TF_MESSAGE_MAX;
 }
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -70,6 +70,8 @@ static void init_tables(tf_hub *hub)
         hub->max_body = TF_BODY_MAX;
     }
     tf_map_init(&hub->objects, mem, hub->hash_key);
+    tf_map_init(&hub->requests, mem, hub->hash_key);
+    tf_map_init(&hub->watches, mem, hub->hash_key);
     tf_map_init(&hub->pending, mem, hub->hash_key);
     tf_channels_init(&hub->channels, mem, hub->hash_key, hub->config.max_channels);
     tf_list_init(&hub->gathered);
@@ -79,6 +81,8 @@ static void init_tables(tf_hub *hub)
     tf_list_init(&hub->failed);
     tf_list_init(&hub->later);
     tf_list_init(&hub->clients);
+    tf_hub_names_init(hub);
+    tf_hub_app_init(hub);
 }
 
 static tf_err make_buffers(tf_hub *hub)
@@ -97,7 +101,11 @@ static tf_err make_buffers(tf_hub *hub)
             return TF_ERR_NOMEM;
         }
     }
-    hub->root = (tf_object){TF_OBJECT_ROOT, tf_local_next(hub->config.ids)};
+    tf_err err = tf_router_new(&hub->router, mem, hub->hash_key);
+    if (err != TF_OK) {
+        return err;
+    }
+    hub->root = (tf_object){TF_OBJECT_ROOT, tf_router_new_object(hub->router)};
     return tf_map_put(&hub->objects, hub->root.local, (uintptr_t)&hub->root);
 }
 
@@ -131,6 +139,21 @@ tf_err tf_hub_new(tf_hub **out, const tf_hub_config *config)
     return TF_OK;
 }
 
+/* What promises that nobody will resolve any more still name. */
+static void release_channels(tf_hub *hub)
+{
+    size_t position = 0;
+    uint64_t local = 0;
+    uint64_t value = 0;
+    while (tf_map_next(&hub->objects, &position, &local, &value)) {
+        tf_object *object = (tf_object *)(uintptr_t)value;
+        if (object->kind == TF_OBJECT_CHANNEL && ((tf_channel *)object)->mentioned) {
+            tf_hub_channel_gone(hub, (tf_channel *)object);
+            position = 0; /* the map has changed */
+        }
+    }
+}
+
 void tf_hub_free(tf_hub *hub)
 {
     if (hub == NULL) {
@@ -138,12 +161,18 @@ void tf_hub_free(tf_hub *hub)
     }
     const tf_mem *mem = hub->config.mem;
     TF_ASSERT(hub->conn_count == 0 && tf_list_is_empty(&hub->clients));
+    tf_hub_app_clear(hub);
+    tf_hub_names_clear(hub);
+    release_channels(hub);
     tf_hub_rights_free(hub->rights);
     tf_hub_pending_clear(hub);
     tf_hub_retention_clear(hub);
     tf_channels_clear(&hub->channels);
     tf_map_clear(&hub->pending);
     tf_map_clear(&hub->objects);
+    tf_map_clear(&hub->requests);
+    tf_map_clear(&hub->watches);
+    tf_router_free(hub->router);
     tf_free(mem, hub->group.ops, TF_HUB_GROUP_OPS * sizeof(*hub->group.ops));
     tf_free(mem, hub->group_pending, TF_HUB_GROUP_OPS * sizeof(*hub->group_pending));
     tf_free(mem, hub->scratch, hub->scratch_size);
@@ -155,9 +184,9 @@ tf_local tf_hub_root(const tf_hub *hub)
     return hub->root.local;
 }
 
-tf_local_ids *tf_hub_ids(const tf_hub *hub)
+tf_refs *tf_hub_refs(const tf_hub *hub)
 {
-    return hub->config.ids;
+    return tf_router_refs(hub->router);
 }
 
 uint32_t tf_hub_max_in_flight(const tf_hub *hub)
@@ -167,16 +196,14 @@ uint32_t tf_hub_max_in_flight(const tf_hub *hub)
 
 /* -- connections --------------------------------------------------------------------------------------------------- */
 
-static void set_now(tf_hub *hub, tf_time now)
-{
-    TF_ASSERT(now >= hub->now);
-    hub->now = now;
-}
-
 tf_err tf_hub_attach(tf_hub *hub, tf_time now, tf_conn *conn)
 {
     TF_ASSERT(conn->hub == NULL);
-    set_now(hub, now);
+    tf_hub_clock(hub, now);
+    tf_err err = tf_router_attach(hub->router, conn->session, conn);
+    if (err != TF_OK) {
+        return err;
+    }
     tf_conn_init_hub(conn, hub);
     tf_hub_rates_init(conn);
     tf_list_append(&hub->conns, &conn->in_conns);
@@ -187,7 +214,7 @@ tf_err tf_hub_attach(tf_hub *hub, tf_time now, tf_conn *conn)
 
 void tf_hub_set_rates(tf_hub *hub, tf_time now, uint32_t rate, uint32_t rate_bytes)
 {
-    set_now(hub, now);
+    tf_hub_clock(hub, now);
     if (hub->config.rate == rate && hub->config.rate_bytes == rate_bytes) {
         return;
     }
@@ -201,13 +228,14 @@ void tf_hub_set_rates(tf_hub *hub, tf_time now, uint32_t rate, uint32_t rate_byt
 
 tf_err tf_hub_set_retention(tf_hub *hub, tf_time now, const tf_retention *list, size_t count)
 {
-    set_now(hub, now);
+    tf_hub_clock(hub, now);
     return tf_hub_retention_set(hub, list, count);
 }
 
-/* What the conn had here is undone; what it sent and is being committed stays. */
+/* What the conn had here is undone; what it sent and is being committed stays. Nothing is passed on to it any more. */
 static void forget(tf_hub *hub, tf_conn *conn)
 {
+    tf_router_detach(hub->router, hub->now, conn->session);
     if (conn->client != NULL) {
         tf_client_unbind(conn->client, hub->now);
     }
@@ -216,6 +244,7 @@ static void forget(tf_hub *hub, tf_conn *conn)
     tf_hub_waiters_clear(conn);
     tf_hub_origins_clear(conn);
     tf_hub_ports_clear(conn);
+    tf_hub_app_disowned(conn);
     tf_list_remove(&conn->in_ready);
     tf_list_remove(&conn->in_later);
 }
@@ -226,7 +255,7 @@ void tf_hub_detach(tf_hub *hub, tf_time now, tf_conn *conn)
         return;
     }
     TF_ASSERT(conn->hub == hub);
-    set_now(hub, now);
+    tf_hub_clock(hub, now);
     forget(hub, conn);
     tf_list_remove(&conn->in_conns);
     tf_list_remove(&conn->in_dirty);
@@ -309,15 +338,16 @@ void tf_hub_fail(tf_conn *conn, tf_err err)
 /* Takes messages from the link. True: there may be more. */
 static bool take_messages(tf_hub *hub, tf_conn *conn)
 {
-    tf_err err = TF_OK;
     for (size_t i = 0; i < MESSAGES_PER_VISIT; i++) {
         tf_slice message = {NULL, 0};
         if (!tf_link_next_message(conn->link, &message, &conn->via)) {
             return false;
         }
-        err = tf_hub_turn(hub, conn, &message);
+        tf_err err = tf_hub_turn(hub, conn, message);
         if (err != TF_OK) {
             tf_hub_fail(conn, err);
+        }
+        if (conn->failed) {
             return false;
         }
     }
@@ -353,9 +383,6 @@ static bool owes_too_much(const tf_hub *hub, const tf_conn *conn)
 static tf_err visit_parts(tf_hub *hub, tf_conn *conn, bool *more)
 {
     tf_err err = conn->error;
-    if (err == TF_OK && tf_session_has_events(conn->session)) {
-        err = tf_hub_turn(hub, conn, NULL);
-    }
     if (err == TF_OK) {
         err = pump_out(hub, conn); /* room for what is fed */
     }
@@ -368,6 +395,7 @@ static tf_err visit_parts(tf_hub *hub, tf_conn *conn, bool *more)
     if (err == TF_OK && !tf_hub_feed(hub, conn, FEEDS_PER_VISIT)) {
         *more = true;
     }
+    tf_hub_settle(hub);
     if (err == TF_OK && !conn->failed) {
         err = pump_out(hub, conn);
     }
@@ -386,6 +414,7 @@ static void visit(tf_hub *hub, tf_conn *conn)
     }
     if (err != TF_OK) {
         tf_hub_fail(conn, err);
+        tf_hub_settle(hub);
         return;
     }
     set_dirty(hub, conn);
@@ -394,26 +423,51 @@ static void visit(tf_hub *hub, tf_conn *conn)
     }
 }
 
+/* What was written for others than the one that was visited (NULL: nobody) goes out at their visit. */
+static void wake_written(const tf_hub *hub, const tf_conn *visited)
+{
+    for (tf_session *session; (session = tf_session_take_written(tf_hub_refs(hub))) != NULL;) {
+        tf_conn *conn = tf_router_owner(session);
+        if (conn != NULL && conn != visited) {
+            tf_hub_wake(conn);
+        }
+    }
+}
+
+/* After something that was no visit. */
+static void settle_all(tf_hub *hub)
+{
+    tf_hub_settle(hub);
+    wake_written(hub, NULL);
+}
+
 bool tf_hub_run(tf_hub *hub, tf_time now, int64_t wall_ms)
 {
-    set_now(hub, now);
+    tf_hub_clock(hub, now);
     hub->wall_ms = wall_ms;
     hub->fan_out_left = hub->config.fan_out;
+    tf_router_tick(hub->router, now);
     tf_clients_tick(hub);
     (void)tf_hub_poll_store(hub);
     tf_hub_retention_tick(hub);
+    settle_all(hub);
     size_t visits = 0;
     for (;;) {
         tf_list_node *node = tf_list_first(&hub->ready);
         if (node != NULL && visits < VISITS_PER_RUN) {
             tf_list_remove(node);
             visits++;
-            visit(hub, TF_CONTAINER(node, tf_conn, in_ready));
+            tf_conn *conn = TF_CONTAINER(node, tf_conn, in_ready);
+            visit(hub, conn);
+            wake_written(hub, conn);
             continue;
         }
         /* All that has come in makes one group; a store that is done at once has its acks out in this turn. */
         bool stirred = tf_hub_hand_over(hub);
         stirred = tf_hub_poll_store(hub) || stirred;
+        if (stirred) {
+            settle_all(hub);
+        }
         if (!stirred || visits >= VISITS_PER_RUN) {
             break;
         }
@@ -434,12 +488,13 @@ bool tf_hub_next_dirty(tf_hub *hub, tf_conn **out)
 
 tf_time tf_hub_deadline(const tf_hub *hub)
 {
-    return tf_time_min(tf_clients_deadline(hub), tf_hub_retention_deadline(hub));
+    return tf_time_min(tf_router_deadline(hub->router),
+                       tf_time_min(tf_clients_deadline(hub), tf_hub_retention_deadline(hub)));
 }
 
 bool tf_hub_has_work(const tf_hub *hub)
 {
-    return !tf_list_is_empty(&hub->ready);
+    return !tf_list_is_empty(&hub->ready) || tf_router_has_events(hub->router);
 }
 
 bool tf_hub_next_event(tf_hub *hub, tf_hub_event *out)
@@ -472,8 +527,10 @@ void tf_hub_get_stats(const tf_hub *hub, tf_hub_stats *out)
     *out = hub->stats;
     out->conns = hub->conn_count;
     out->channels = hub->channels.count;
+    out->names = hub->names.count;
     out->subscriptions = hub->subscription_count;
     out->lagging = hub->subscription_count - hub->live_count;
     out->committing = hub->committing;
     out->committing_bytes = hub->committing_bytes;
+    tf_router_get_stats(hub->router, &out->refs);
 }

@@ -1,5 +1,6 @@
-/* The hub: channels, sends, acks and subscriptions of one node, over all its connections (S1 to S10). Pure: it calls
- * sessions, links and the store that it is given; no clock, socket, thread or randomness of its own.
+/* The hub: channels, sends, acks and subscriptions of one node, over all its connections (S1 to S10); names for
+ * objects; and, by its router (node/router.h), what peers say to each other's objects (D13). Pure: it calls sessions,
+ * links and the store that it is given; no clock, socket, thread or randomness of its own.
  *
  * The edge's turn:
  *     feed links (recv_stream, recv_packet), tick what is due, tf_hub_touch each conn concerned
@@ -16,6 +17,7 @@
 #include "node/conn.h"
 #include "node/hub_rights.h"
 #include "node/refusal.h"
+#include "node/router.h"
 #include "node/store/store.h"
 
 typedef struct tf_hub tf_hub;
@@ -32,6 +34,8 @@ typedef struct tf_retention {
 } tf_retention;
 
 #define TF_RETENTIONS_MAX 1024u
+#define TF_PUBLISHED_MAX 65536u     /* published at a time */
+#define TF_PUBLISHED_PER_PEER 1024u /* of these, by one node id */
 
 /* A limit of 0 means its default. */
 typedef struct tf_hub_config {
@@ -40,7 +44,6 @@ typedef struct tf_hub_config {
     const tf_store *store; /* copied; NULL: serves no channels */
     tf_node_id node_id;
     uint64_t instance;
-    tf_local_ids *ids;        /* the node's; outlives the hub */
     bool known_channels_only; /* `open` makes no channels */
     uint32_t max_in_flight;   /* unacked sends per origin (S7): TF_MAX_IN_FLIGHT */
     uint32_t max_message;     /* as announced; bodies may have 2048 less, at most TF_BODY_MAX: TF_MESSAGE_MAX */
@@ -76,15 +79,16 @@ TF_MUST_CHECK tf_err tf_hub_set_rights(tf_hub *hub, tf_time now, const tf_hub_ru
 TF_MUST_CHECK tf_err tf_hub_set_retention(tf_hub *hub, tf_time now, const tf_retention *list, size_t count);
 void tf_hub_set_rates(tf_hub *hub, tf_time now, uint32_t rate, uint32_t rate_bytes);
 
-/* For tf_conn_config.session: root and ids. */
+/* For tf_conn_config.session: root and refs. */
 tf_local tf_hub_root(const tf_hub *hub);
-tf_local_ids *tf_hub_ids(const tf_hub *hub);
+tf_refs *tf_hub_refs(const tf_hub *hub);
 uint32_t tf_hub_max_in_flight(const tf_hub *hub);
 
-/* From now on the conn's messages are served. TF_ERR_NOMEM. */
+/* From now on the conn's messages are served. TF_ERR_NOMEM: not attached. */
 TF_MUST_CHECK tf_err tf_hub_attach(tf_hub *hub, tf_time now, tf_conn *conn);
-/* For good (D14): its subscriptions end, a client bound to it is unbound, what it sent and is being committed stays. The
- * hub forgets it; the caller frees it. No-op for a conn that is not attached. */
+/* For good (D14): its subscriptions end, a client bound to it is unbound, what its peer hosted is revoked and what it
+ * decided rejected (`disconnected`), what it sent and is being committed stays. The hub forgets it; the caller frees
+ * it. No-op for a conn that is not attached. */
 void tf_hub_detach(tf_hub *hub, tf_time now, tf_conn *conn);
 /* Something was fed to the conn's link, or it ticked. Cheap; the work is done by tf_hub_run. */
 void tf_hub_touch(tf_hub *hub, tf_conn *conn);
@@ -95,7 +99,7 @@ bool tf_hub_run(tf_hub *hub, tf_time now, int64_t wall_ms);
  * deadlines may have changed. False: no more. */
 bool tf_hub_next_dirty(tf_hub *hub, tf_conn **out);
 tf_time tf_hub_deadline(const tf_hub *hub);
-/* tf_hub_run would find a connection to look at. */
+/* tf_hub_run would find a connection to look at, or something to pass on. */
 bool tf_hub_has_work(const tf_hub *hub);
 
 typedef enum tf_hub_event_type {
@@ -120,6 +124,7 @@ bool tf_hub_is_drained(const tf_hub *hub);
 typedef struct tf_hub_stats {
     uint64_t conns;
     uint64_t channels;      /* in memory */
+    uint64_t names;         /* published */
     uint64_t subscriptions;
     uint64_t lagging;       /* of these: fed from the store */
     uint64_t committing;    /* sends that wait for their commit */
@@ -130,6 +135,7 @@ typedef struct tf_hub_stats {
     uint64_t delivered;     /* activities handed to sessions */
     uint64_t from_store;    /* of these: read from the store */
     uint64_t refused[TF_REFUSAL_COUNT];
+    tf_router_stats refs;
 } tf_hub_stats;
 
 void tf_hub_get_stats(const tf_hub *hub, tf_hub_stats *out);

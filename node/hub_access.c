@@ -50,8 +50,7 @@ tf_err tf_hub_set_rights(tf_hub *hub, tf_time now, const tf_hub_rule *rules, siz
     if (err != TF_OK) {
         return err;
     }
-    TF_ASSERT(now >= hub->now);
-    hub->now = now;
+    tf_hub_clock(hub, now);
     tf_hub_rights_free(hub->rights);
     hub->rights = rights;
     for (tf_list_node *node = hub->conns.head.next; node != &hub->conns.head; node = node->next) {

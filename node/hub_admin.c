@@ -1,40 +1,31 @@
 /* What there is, and what is kept of it: channels, info, gaps; trim. Answers are bounded, and lists go on in the next. */
 #include "node/hub_internal.h"
 
-#define HEAD_MAX 512u /* of an answer, before its items */
 #define HOLES_MAX 64u /* of one answer */
 #define LOOKS_MAX 1024u /* at channels that are not listed, for one answer */
 
-/* An answer with a list in the making, in the hub's scratch. */
-typedef struct list {
-    tf_writer w;
-    size_t count;
-    size_t bytes_max;
-} list;
-
-static list begin(const tf_call *call)
+tf_hub_list tf_hub_list_begin(const tf_call *call)
 {
     uint32_t announced = call->conn->config.session.remote.max_message;
     size_t most = announced < TF_HUB_READ_BYTES ? announced : TF_HUB_READ_BYTES;
-    list items = {.bytes_max = most - 256u - HEAD_MAX};
-    tf_wr_init(&items.w, call->hub->scratch + HEAD_MAX, call->hub->scratch_size - HEAD_MAX);
+    tf_hub_list items = {.bytes_max = most - 256u - TF_HUB_LIST_HEAD};
+    tf_wr_init(&items.w, call->hub->scratch + TF_HUB_LIST_HEAD, call->hub->scratch_size - TF_HUB_LIST_HEAD);
     return items;
 }
 
-static bool has_room(const list *items)
+bool tf_hub_list_has_room(const tf_hub_list *items)
 {
     return tf_wr_len(&items->w) + TF_RESULT_SMALL_MAX <= items->bytes_max;
 }
 
-/* Sends the head that was written, and the items. */
-static tf_err finish(const tf_call *call, const tf_writer *head, const list *items)
+tf_err tf_hub_list_finish(const tf_call *call, const tf_writer *head, const tf_hub_list *items)
 {
     uint8_t *scratch = call->hub->scratch;
     size_t len = tf_wr_len(head);
     TF_ASSERT(tf_wr_ok(head) && tf_wr_ok(&items->w));
-    memcpy(scratch + HEAD_MAX - len, head->start, len);
+    memcpy(scratch + TF_HUB_LIST_HEAD - len, head->start, len);
     return tf_hub_answer(call->conn, call->event->result,
-                         tf_slice_of(scratch + HEAD_MAX - len, len + tf_wr_len(&items->w)), NULL, 0);
+                         tf_slice_of(scratch + TF_HUB_LIST_HEAD - len, len + tf_wr_len(&items->w)), NULL, 0);
 }
 
 static tf_channel_state state_of(const tf_store_channel *stored)
@@ -52,7 +43,7 @@ static tf_channel_state state_of(const tf_store_channel *stored)
 
 tf_err tf_hub_serve_channels(const tf_call *call)
 {
-    uint8_t bytes[HEAD_MAX];
+    uint8_t bytes[TF_HUB_LIST_HEAD];
     tf_writer head;
     const tf_hub *hub = call->hub;
     tf_args_channels args;
@@ -64,7 +55,7 @@ tf_err tf_hub_serve_channels(const tf_call *call)
     if (!tf_hub_has_room(call->conn)) {
         return tf_hub_refuse_call(call, TF_REFUSAL_OVERLOADED);
     }
-    list items = begin(call);
+    tf_hub_list items = tf_hub_list_begin(call);
     uint64_t position = args.after;
     size_t looks = 0;
     while (hub->has_store && hub->store.table->channel_next(hub->store.ctx, &position, &stored)) {
@@ -73,7 +64,7 @@ tf_err tf_hub_serve_channels(const tf_call *call)
             args.after = position;
             continue;
         }
-        if (!listed || !has_room(&items) || (args.limit != 0 && items.count >= args.limit)) {
+        if (!listed || !tf_hub_list_has_room(&items) || (args.limit != 0 && items.count >= args.limit)) {
             result.next = args.after;
             break;
         }
@@ -84,13 +75,13 @@ tf_err tf_hub_serve_channels(const tf_call *call)
     }
     tf_wr_init(&head, bytes, sizeof(bytes));
     tf_result_channels_write_head(&head, &result, items.count);
-    return finish(call, &head, &items);
+    return tf_hub_list_finish(call, &head, &items);
 }
 
 /* -- info ---------------------------------------------------------------------------------------------------------- */
 
 /* As many as fit; how many there are. */
-static uint64_t list_cursors(const tf_call *call, list *items)
+static uint64_t list_cursors(const tf_call *call, tf_hub_list *items)
 {
     const tf_hub *hub = call->hub;
     tf_store_cursor cursor;
@@ -98,7 +89,7 @@ static uint64_t list_cursors(const tf_call *call, list *items)
     uint64_t all = 0;
     while (hub->store.table->cursor_next(hub->store.ctx, call->channel->number, &position, &cursor)) {
         all++;
-        if (has_room(items)) {
+        if (tf_hub_list_has_room(items)) {
             tf_cursor_state_write(&items->w, &(tf_cursor_state){.name = cursor.name,
                                                                 .owner = cursor.owner,
                                                                 .epoch = cursor.epoch,
@@ -112,7 +103,7 @@ static uint64_t list_cursors(const tf_call *call, list *items)
 
 tf_err tf_hub_serve_info(const tf_call *call)
 {
-    uint8_t bytes[HEAD_MAX];
+    uint8_t bytes[TF_HUB_LIST_HEAD];
     tf_writer head;
     const tf_hub *hub = call->hub;
     tf_store_channel stored;
@@ -123,7 +114,7 @@ tf_err tf_hub_serve_info(const tf_call *call)
     if (!tf_hub_has_room(call->conn)) {
         return tf_hub_refuse_call(call, TF_REFUSAL_OVERLOADED);
     }
-    list items = begin(call);
+    tf_hub_list items = tf_hub_list_begin(call);
     uint64_t cursors = list_cursors(call, &items);
     if (hub->store.table->channel_find(hub->store.ctx, name, &stored) != TF_OK) {
         return tf_hub_refuse_call(call, TF_REFUSAL_UNAVAILABLE);
@@ -141,7 +132,7 @@ tf_err tf_hub_serve_info(const tf_call *call)
     }
     tf_wr_init(&head, bytes, sizeof(bytes));
     tf_result_info_write_head(&head, &result, items.count);
-    return finish(call, &head, &items);
+    return tf_hub_list_finish(call, &head, &items);
 }
 
 /* -- gaps ---------------------------------------------------------------------------------------------------------- */
@@ -190,7 +181,7 @@ static void find_holes(const tf_call *call, uint64_t from, const tf_store_channe
 
 tf_err tf_hub_serve_gaps(const tf_call *call)
 {
-    uint8_t bytes[HEAD_MAX];
+    uint8_t bytes[TF_HUB_LIST_HEAD];
     tf_writer head;
     const tf_hub *hub = call->hub;
     tf_args_gaps args;
@@ -205,10 +196,10 @@ tf_err tf_hub_serve_gaps(const tf_call *call)
     if (hub->store.table->channel_find(hub->store.ctx, tf_channel_name(call->channel), &stored) != TF_OK) {
         return tf_hub_refuse_call(call, TF_REFUSAL_UNAVAILABLE);
     }
-    list items = begin(call);
+    tf_hub_list items = tf_hub_list_begin(call);
     tf_result_gaps result = {.next = 0};
     find_holes(call, args.from, &stored, &found);
-    while (items.count < found.count && items.count < HOLES_MAX && has_room(&items)) {
+    while (items.count < found.count && items.count < HOLES_MAX && tf_hub_list_has_room(&items)) {
         tf_hole_write(&items.w, &found.at[items.count++]);
     }
     if (items.count < found.count) {
@@ -216,7 +207,7 @@ tf_err tf_hub_serve_gaps(const tf_call *call)
     }
     tf_wr_init(&head, bytes, sizeof(bytes));
     tf_result_gaps_write_head(&head, &result, items.count);
-    return finish(call, &head, &items);
+    return tf_hub_list_finish(call, &head, &items);
 }
 
 /* -- trim ---------------------------------------------------------------------------------------------------------- */

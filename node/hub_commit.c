@@ -117,11 +117,11 @@ static void flush(batch *b)
     if (b->count == 0) {
         return;
     }
-    tf_err err = tf_session_resolve(b->conn->session, b->conn->hub->now, b->answers, b->count);
+    tf_err err = tf_router_resolve(b->conn->hub->router, b->conn->hub->now, b->answers, b->count);
     if (err != TF_OK) {
         b->conn->error = err; /* ends at its next visit */
+        tf_hub_wake(b->conn);
     }
-    tf_hub_wake(b->conn);
     b->count = 0;
     b->used = 0;
 }

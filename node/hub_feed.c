@@ -72,14 +72,12 @@ void tf_hub_set_lagging(tf_subscription *subscription)
     tf_hub_wake(subscription->conn);
 }
 
-/* Hands one message for the sink to the session. */
+/* Hands one message for the sink to the session of its host. */
 static tf_err deliver(tf_subscription *subscription, tf_slice method, tf_slice args)
 {
-    tf_conn *conn = subscription->conn;
-    tf_delivery delivery = {.target = subscription->sink, .method = method, .args = args};
-    tf_local none = TF_LOCAL_NONE;
-    tf_hub_wake(conn);
-    return tf_session_deliver(conn->session, conn->hub->now, &delivery, &none);
+    const tf_hub *hub = subscription->conn->hub;
+    tf_router_send send = {.target = subscription->sink.local, .method = method, .args = args};
+    return tf_router_deliver(hub->router, hub->now, &send, NULL);
 }
 
 static tf_err deliver_gap(tf_subscription *subscription, uint64_t next, tf_slice reason)

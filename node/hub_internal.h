@@ -1,8 +1,11 @@
 /* What the files of the hub share: its structs, and the functions that one file of it calls in another. Not for others.
  *
  * hub.c        life, connections, the turn
- * hub_turn.c   session events: which object, which method; answers and refusals
+ * hub_turn.c   events of the router: which object, which method; answers and refusals
  * hub_serve.c  root and channel methods: open, close, and the way to the rest
+ * hub_names.c  names for objects: publish, lookup; refs
+ * hub_objects.c objects and promises of a program that embeds the node
+ * hub_objects_queue.c what happens to them, until it is pulled
  * hub_admin.c  what there is: channels, info, gaps; trim
  * hub_access.c what the peer of a connection may do with a channel (hub_rights.c: the rules)
  * hub_send.c   the one path of a send up to its acceptance (S1 to S4, S7)
@@ -23,6 +26,7 @@
 #include "node/channel.h"
 #include "node/guard.h"
 #include "node/hub.h"
+#include "node/hub_objects.h"
 #include "node/list.h"
 #include "node/rate.h"
 #include "proto/map.h"
@@ -35,7 +39,17 @@
 #define TF_HUB_GUARDS_MAX 16384u               /* per connection */
 #define TF_HUB_ANSWER_BYTES 2048u              /* acks in one message */
 #define TF_HUB_ANSWERS 16u
+#define TF_HUB_LIST_HEAD 512u /* of an answer with a list, before its items */
 #define TF_HUB_IDLE_ORIGINS 4096u              /* of a relay, that are kept for their rates */
+
+/* Who in the hub is to hear when an object of a peer is revoked, its host's end included. It is held so long. */
+typedef enum tf_watch_kind { TF_WATCH_SINK, TF_WATCH_NAME } tf_watch_kind;
+
+typedef struct tf_watch {
+    struct tf_watch *same_local;
+    tf_local local;
+    tf_watch_kind kind;
+} tf_watch;
 
 /* Somebody who waits for a commit. */
 typedef struct tf_waiter {
@@ -116,9 +130,9 @@ typedef struct tf_durable {
 
 typedef struct tf_subscription {
     tf_object object; /* exported to the subscriber: it ends the subscription by dropping it */
+    tf_watch sink;    /* an object of its peer */
     tf_conn *conn;
     tf_channel *channel;
-    tf_local sink;
     uint64_t next; /* all below are queued */
     uint64_t ahead; /* from `next` up to it all have expired: announced as one gap. Below `next`: not looked yet */
     tf_durable *durable;
@@ -140,7 +154,77 @@ typedef struct tf_read_request {
     tf_args_read range;
 } tf_read_request;
 
+/* A name and the object that it stands for (hub_names.c). */
+typedef struct tf_name {
+    tf_watch object;
+    struct tf_name *same_hash;
+    struct tf_publisher *publisher;
+    uint64_t hash;
+    size_t len;
+    uint8_t bytes[];
+} tf_name;
+
+typedef struct tf_publisher {
+    struct tf_publisher *same_hash;
+    tf_node_id id;
+    uint64_t hash;
+    size_t count; /* names; above 0 */
+} tf_publisher;
+
+/* What is published: hash -> tf_name, tf_publisher, chained. */
+typedef struct tf_names {
+    tf_map by_name;
+    tf_map publishers;
+    size_t count;
+} tf_names;
+
+/* An object of the application. */
+typedef struct tf_app_object {
+    tf_object object;
+    void *user;
+    tf_list_node in_gone;
+} tf_app_object;
+
+/* An object or promise that the application holds, or that an event which waits names. */
+typedef struct tf_app_held {
+    tf_local local;
+    void *user;
+    size_t holds;   /* of the application */
+    size_t events;  /* that name it */
+    bool decided;   /* a promise of the application's own */
+    bool settled;   /* a promise: the router holds it no more, SETTLED waits, */
+    bool told;      /* or was pulled */
+    tf_local object; /* that it was resolved to; TF_LOCAL_NONE: to none */
+    bool lost;       /* there was no room for what happened: it is told without (in app->lost) */
+    tf_list_node in_lost;
+} tf_app_held;
+
+/* What waits to be pulled; everything in it points into the block. */
+typedef struct tf_app_note {
+    tf_list_node in_queue;
+    tf_list_node in_conn; /* CALL: conn->calls; none: from no connection */
+    tf_conn *conn;
+    tf_app_event event;
+    size_t size; /* of the block */
+    size_t ref_count; /* with the object that a promise was resolved to */
+    tf_mention refs[];
+} tf_app_note;
+
+/* The program that embeds the node (hub_objects.c). */
+typedef struct tf_hub_app {
+    tf_map held; /* local -> tf_app_held */
+    size_t object_count;
+    tf_list queue; /* tf_app_note */
+    tf_list lost;  /* tf_app_held */
+    tf_list gone;  /* tf_app_object */
+    tf_app_note *current; /* given out last */
+    size_t call_count;
+    size_t call_bytes;
+    size_t other_bytes; /* of what are no calls */
+} tf_hub_app;
+
 struct tf_client;
+struct tf_request;
 
 struct tf_conn {
     tf_conn_config config;
@@ -181,6 +265,10 @@ struct tf_conn {
     tf_origin self;
     uint32_t in_flight; /* of all origins */
     uint64_t committing_bytes;
+    tf_list calls; /* tf_app_note: that wait for the application */
+    size_t call_count;
+    size_t call_bytes;
+    uint64_t calls_guarded; /* until its peer has processed so many messages of ours, calls are refused */
 };
 
 typedef struct tf_policy {
@@ -208,8 +296,13 @@ struct tf_hub {
     tf_time now;
     int64_t wall_ms;
     tf_hub_rights *rights; /* NULL: everybody may do everything */
+    tf_router *router;
     tf_object root;
-    tf_map objects; /* local -> tf_object */
+    tf_map objects;  /* local -> tf_object */
+    tf_map requests; /* promise -> tf_request, of all clients */
+    tf_map watches;  /* local -> tf_watch, chained */
+    tf_names names;
+    tf_hub_app app;
     tf_channels channels;
     tf_hub_retention retention;
     tf_rate_limit rates[TF_RATES]; /* of an origin */
@@ -241,8 +334,15 @@ typedef struct tf_call {
     tf_hub *hub;
     tf_conn *conn;
     tf_channel *channel; /* the target, for channel methods */
-    const tf_session_event *event;
+    const tf_router_event *event;
 } tf_call;
+
+/* The host says what time it is. */
+static inline void tf_hub_clock(tf_hub *hub, tf_time now)
+{
+    TF_ASSERT(now >= hub->now);
+    hub->now = now;
+}
 
 /* -- conn.c -- */
 void tf_conn_init_hub(tf_conn *conn, tf_hub *hub);
@@ -256,8 +356,13 @@ void tf_hub_wake(tf_conn *conn);
 void tf_hub_fail(tf_conn *conn, tf_err err);
 
 /* -- hub_turn.c -- */
-/* One turn of the session for a message (or for none: events that wait). Not TF_OK: the conn must fail. */
-TF_MUST_CHECK tf_err tf_hub_turn(tf_hub *hub, tf_conn *conn, const tf_slice *message);
+/* One message, and all that follows from it. Not TF_OK: the conn must fail. */
+TF_MUST_CHECK tf_err tf_hub_turn(tf_hub *hub, tf_conn *conn, tf_slice message);
+/* Deals with all that the router has to tell. */
+void tf_hub_settle(tf_hub *hub);
+/* The local is held, and *watch hears of its revocation, until unwatch. TF_ERR_NOMEM. */
+TF_MUST_CHECK tf_err tf_hub_watch(tf_hub *hub, tf_watch *watch, tf_watch_kind kind, tf_local local);
+void tf_hub_unwatch(tf_hub *hub, tf_watch *watch);
 /* The object of that local id; NULL when there is none. */
 tf_object *tf_hub_object(const tf_hub *hub, tf_local local);
 /* Answers. promise TF_LOCAL_NONE: nothing is said. LIMIT_*: nothing was said, say something else. */
@@ -266,6 +371,8 @@ TF_MUST_CHECK tf_err tf_hub_refuse(tf_conn *conn, tf_local promise, tf_slice cli
 /* The same, with another time to wait than the one of that refusal; 0: with that. */
 TF_MUST_CHECK tf_err tf_hub_refuse_after(tf_conn *conn, tf_local promise, tf_slice client_id, tf_refusal refusal,
                                          uint64_t retry_after_ms);
+/* Nobody is left who would answer: rejected with that. TF_LOCAL_NONE, and what nobody waits for: no-op. */
+void tf_hub_abandon(tf_hub *hub, tf_local promise, tf_code code);
 /* An empty map: it is done. */
 TF_MUST_CHECK tf_err tf_hub_answer_done(tf_conn *conn, tf_local promise);
 /* Refuses a call that is no send. */
@@ -278,6 +385,8 @@ TF_MUST_CHECK tf_err tf_hub_serve_channel(const tf_call *call);
 TF_MUST_CHECK tf_err tf_hub_answer_open(tf_conn *conn, tf_local promise, tf_channel *channel);
 /* The peer dropped a channel. */
 void tf_hub_port_dropped(tf_conn *conn, tf_local local);
+/* Nobody refers to it any more. */
+void tf_hub_channel_gone(tf_hub *hub, tf_channel *channel);
 /* What the conn had open is given back. */
 void tf_hub_ports_clear(tf_conn *conn);
 /* Waits with others for a change that is on its way. */
@@ -290,6 +399,17 @@ void tf_hub_channel_look(tf_hub *hub, tf_channel *channel);
 void tf_hub_channel_release(tf_hub *hub, tf_channel *channel);
 
 /* -- hub_admin.c -- */
+/* An answer with a list in the making, in the hub's scratch. */
+typedef struct tf_hub_list {
+    tf_writer w;
+    size_t count;
+    size_t bytes_max;
+} tf_hub_list;
+
+tf_hub_list tf_hub_list_begin(const tf_call *call);
+bool tf_hub_list_has_room(const tf_hub_list *items);
+/* Sends the head that was written (at most TF_HUB_LIST_HEAD bytes), and the items. */
+TF_MUST_CHECK tf_err tf_hub_list_finish(const tf_call *call, const tf_writer *head, const tf_hub_list *items);
 TF_MUST_CHECK tf_err tf_hub_serve_channels(const tf_call *call);
 TF_MUST_CHECK tf_err tf_hub_serve_info(const tf_call *call);
 TF_MUST_CHECK tf_err tf_hub_serve_gaps(const tf_call *call);
@@ -297,6 +417,35 @@ TF_MUST_CHECK tf_err tf_hub_serve_trim(const tf_call *call);
 /* What is below `before` is to go; joins a trim that has gathered. False: no memory. */
 bool tf_hub_trim(tf_hub *hub, tf_channel *channel, uint64_t before);
 TF_MUST_CHECK tf_err tf_hub_answer_trim(tf_conn *conn, tf_local promise, const tf_channel *channel);
+
+/* -- hub_names.c -- */
+void tf_hub_names_init(tf_hub *hub);
+void tf_hub_names_clear(tf_hub *hub);
+TF_MUST_CHECK tf_err tf_hub_serve_publish(const tf_call *call);
+TF_MUST_CHECK tf_err tf_hub_serve_lookup(const tf_call *call);
+TF_MUST_CHECK tf_err tf_hub_serve_refs(const tf_call *call);
+/* Its object was revoked: it stands for nothing. */
+void tf_hub_name_lost(tf_hub *hub, tf_watch *object);
+
+/* -- hub_objects.c, hub_objects_queue.c -- */
+void tf_hub_app_init(tf_hub *hub);
+/* Everything is forgotten. */
+void tf_hub_app_clear(tf_hub *hub);
+/* A call of an object of the application; conn NULL: from nobody, or from this node. */
+TF_MUST_CHECK tf_err tf_hub_app_call(tf_hub *hub, tf_conn *conn, tf_app_object *object, const tf_router_event *event);
+/* A promise was resolved, an object revoked: no-ops for what the application does not hold. */
+void tf_hub_app_settled(tf_hub *hub, const tf_router_event *event);
+void tf_hub_app_revoked(tf_hub *hub, const tf_router_event *event);
+void tf_hub_app_gone(tf_hub *hub, tf_app_object *object);
+/* Its calls that wait are from nobody from now on. */
+void tf_hub_app_disowned(tf_conn *conn);
+/* NULL: neither held, nor named by an event that waits. */
+tf_app_held *tf_hub_app_find(const tf_hub *hub, tf_local local);
+/* Made if there is none; the router holds it so long. NULL: no memory, or too many. */
+tf_app_held *tf_hub_app_get(tf_hub *hub, tf_local local);
+/* Freed, if nothing needs it. */
+void tf_hub_app_put(tf_hub *hub, tf_app_held *held);
+void tf_hub_app_queue_clear(tf_hub *hub);
 
 /* -- hub_cursor.c -- */
 /* The durable of that subscriber and name, made if there is none, to be released. NULL: the refusal says why. *renumbered:
@@ -387,6 +536,8 @@ TF_MUST_CHECK tf_err tf_hub_subscribe(const tf_call *call, const tf_args_subscri
 /* The subscriber takes more, or confirms. */
 TF_MUST_CHECK tf_err tf_hub_subscription_call(const tf_call *call, tf_subscription *subscription);
 void tf_hub_subscription_end(tf_hub *hub, tf_subscription *subscription);
+/* Its sink was revoked: nobody is left to be told. */
+void tf_hub_subscription_lost(tf_hub *hub, tf_watch *sink);
 /* It ends for that reason (static) once its subscriber was told. */
 void tf_hub_subscription_over(tf_hub *hub, tf_subscription *subscription, tf_slice reason);
 void tf_hub_subscriptions_clear(tf_conn *conn);

@@ -149,7 +149,9 @@ void tf_hub_waiters_clear(tf_conn *conn)
     while ((node = tf_list_first(&conn->waiting)) != NULL) {
         tf_waiter *waiter = TF_CONTAINER(node, tf_waiter, in_conn);
         tf_pending *pending = waiter->pending;
+        tf_hub *hub = conn->hub;
         leave(waiter);
+        tf_hub_abandon(hub, waiter->promise, TF_CODE_DISCONNECTED); /* others may wait for that answer, too */
         if (waiter == &pending->first) {
             continue; /* what was accepted is committed all the same */
         }
@@ -158,7 +160,7 @@ void tf_hub_waiters_clear(tf_conn *conn)
             at = &(*at)->next;
         }
         *at = waiter->next;
-        tf_free(conn->hub->config.mem, waiter, sizeof(*waiter));
+        tf_free(hub->config.mem, waiter, sizeof(*waiter));
     }
 }
 

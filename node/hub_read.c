@@ -17,7 +17,9 @@ void tf_hub_reads_clear(tf_conn *conn)
 {
     tf_list_node *node = NULL;
     while ((node = tf_list_first(&conn->reads)) != NULL) {
-        end_request(conn, TF_CONTAINER(node, tf_read_request, in_conn));
+        tf_read_request *request = TF_CONTAINER(node, tf_read_request, in_conn);
+        tf_hub_abandon(conn->hub, request->promise, TF_CODE_DISCONNECTED);
+        end_request(conn, request);
     }
 }
 

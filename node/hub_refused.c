@@ -54,9 +54,7 @@ static void tell(const tf_waiter *waiter, tf_refusal refusal)
         return;
     }
     if (tf_refusal_is_retryable(refusal)) {
-        tf_session_stats stats;
-        tf_session_get_stats(conn->session, &stats);
-        tf_guard_told(guard, stats.sent);
+        tf_guard_told(guard, tf_session_sent(conn->session));
     } else {
         forget(waiter, guard);
     }

@@ -12,13 +12,6 @@ typedef struct judged {
     uint64_t acked; /* messages of ours that its sender had processed */
 } judged;
 
-static tf_session_stats stats_of(const tf_conn *conn)
-{
-    tf_session_stats stats;
-    tf_session_get_stats(conn->session, &stats);
-    return stats;
-}
-
 static uint64_t size_of(const judged *send)
 {
     return send->args.body.len + send->args.meta.len;
@@ -51,7 +44,7 @@ static tf_err refuse(const judged *send, tf_refusal refusal)
     uint64_t after = refusal == TF_REFUSAL_RATE_LIMITED ? (rate_wait(send) + TF_MS - 1) / TF_MS : 0;
     tf_err err = tf_hub_refuse_after(conn, send->call->event->result, send->args.client_id, refusal, after);
     if (guard != NULL) {
-        tf_guard_told(guard, stats_of(conn).sent);
+        tf_guard_told(guard, tf_session_sent(conn->session));
     }
     return err;
 }
@@ -245,7 +238,7 @@ tf_err tf_hub_serve_send(const tf_call *call)
         return TF_ERR_NOMEM;
     }
     send.key = tf_guard_key_of(call->hub->hash_key, send.args.client_id);
-    send.acked = stats_of(conn).peer_processed;
+    send.acked = tf_session_peer_processed(conn->session);
     tf_err err = decide(&send);
     tf_hub_origin_release(conn, send.origin);
     return err;

@@ -43,6 +43,30 @@ void tf_hub_port_dropped(tf_conn *conn, tf_local local)
     }
 }
 
+void tf_hub_channel_gone(tf_hub *hub, tf_channel *channel)
+{
+    if (channel->mentioned) {
+        channel->mentioned = false;
+        tf_hub_channel_release(hub, channel);
+    }
+}
+
+/* It was mentioned: as long as somebody refers to it, whoever that is by then, it stays. */
+static void mentioned(tf_hub *hub, tf_channel *channel)
+{
+    if (!channel->mentioned && tf_router_is_known(hub->router, channel->object.local)) {
+        channel->mentioned = true;
+        channel->uses++;
+    }
+}
+
+/* Whether the conn's peer has it now. */
+static bool has_port(const tf_conn *conn, const tf_channel *channel)
+{
+    const tf_record *record = tf_refs_find(tf_hub_refs(conn->hub), channel->object.local);
+    return record != NULL && tf_session_knows(conn->session, record);
+}
+
 void tf_hub_ports_clear(tf_conn *conn)
 {
     size_t position = 0;
@@ -77,10 +101,11 @@ tf_err tf_hub_answer_open(tf_conn *conn, tf_local promise, tf_channel *channel)
                                                .dedup_age_ms = channel->keeps == NULL ? 0 : channel->keeps->dedup_age_ms});
     tf_mention ref = {channel->object.local, TF_REF_OBJECT};
     tf_err err = tf_hub_answer(conn, promise, tf_slice_of(bytes, tf_wr_len(&w)), &ref, 1);
+    mentioned(hub, channel);
     if (err == TF_ERR_LIMIT_ITEMS || err == TF_ERR_LIMIT_BYTES) {
         return tf_hub_refuse(conn, promise, nobody, TF_REFUSAL_OVERLOADED);
     }
-    if (err == TF_OK && is_new) {
+    if (err == TF_OK && is_new && has_port(conn, channel)) { /* else nobody waits for this answer any more */
         err = tf_map_put(&conn->ports, channel->object.local, (uintptr_t)channel);
         TF_ASSERT(err == TF_OK);
         channel->uses++;
@@ -92,7 +117,7 @@ tf_err tf_hub_answer_open(tf_conn *conn, tf_local promise, tf_channel *channel)
 
 tf_err tf_hub_channel_bring(tf_hub *hub, tf_slice name, tf_channel **out)
 {
-    tf_local local = tf_local_next(hub->config.ids);
+    tf_local local = tf_router_new_object(hub->router);
     tf_err err = tf_channels_add(&hub->channels, name, local, out);
     if (err != TF_OK) {
         return err;
@@ -205,11 +230,18 @@ static tf_err serve_open(const tf_call *call)
 
 tf_err tf_hub_serve_root(const tf_call *call)
 {
-    if (is_method(call, tf_slice_str("open"))) {
-        return serve_open(call);
-    }
-    if (is_method(call, tf_slice_str("channels"))) {
-        return tf_hub_serve_channels(call);
+    static const struct {
+        tf_slice name;
+        tf_err (*serve)(const tf_call *call);
+    } methods[] = {{METHOD("open"), serve_open},
+                   {METHOD("publish"), tf_hub_serve_publish},
+                   {METHOD("lookup"), tf_hub_serve_lookup},
+                   {METHOD("channels"), tf_hub_serve_channels},
+                   {METHOD("refs"), tf_hub_serve_refs}};
+    for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
+        if (is_method(call, methods[i].name)) {
+            return methods[i].serve(call);
+        }
     }
     return tf_hub_refuse_call(call, TF_REFUSAL_BAD_REQUEST);
 }

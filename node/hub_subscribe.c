@@ -14,12 +14,14 @@ void tf_hub_subscription_end(tf_hub *hub, tf_subscription *subscription)
     (void)tf_map_remove(&hub->objects, subscription->object.local);
     conn->subscription_count--;
     hub->subscription_count--;
-    if (!conn->failed && conn->error == TF_OK) {
-        tf_session_release(conn->session, hub->now, subscription->sink);
-        tf_hub_wake(conn);
-    }
+    tf_hub_unwatch(hub, &subscription->sink);
     tf_hub_channel_release(hub, subscription->channel);
     tf_free(hub->config.mem, subscription, sizeof(*subscription));
+}
+
+void tf_hub_subscription_lost(tf_hub *hub, tf_watch *sink)
+{
+    tf_hub_subscription_end(hub, TF_CONTAINER(sink, tf_subscription, sink));
 }
 
 void tf_hub_subscription_over(tf_hub *hub, tf_subscription *subscription, tf_slice reason)
@@ -98,10 +100,9 @@ static tf_subscription *make(const tf_call *call, const tf_args_subscribe *args,
     if (subscription == NULL) {
         return NULL;
     }
-    *subscription = (tf_subscription){.object = {TF_OBJECT_SUBSCRIPTION, tf_local_next(hub->config.ids)},
+    *subscription = (tf_subscription){.object = {TF_OBJECT_SUBSCRIPTION, tf_router_new_object(hub->router)},
                                       .conn = conn,
                                       .channel = call->channel,
-                                      .sink = call->event->refs[0].local,
                                       .next = next,
                                       .echo = args->echo,
                                       .limit = args->limit};
@@ -109,7 +110,11 @@ static tf_subscription *make(const tf_call *call, const tf_args_subscribe *args,
         tf_free(hub->config.mem, subscription, sizeof(*subscription));
         return NULL;
     }
-    tf_session_hold(conn->session, subscription->sink);
+    if (tf_hub_watch(hub, &subscription->sink, TF_WATCH_SINK, call->event->refs[0].local) != TF_OK) {
+        (void)tf_map_remove(&hub->objects, subscription->object.local);
+        tf_free(hub->config.mem, subscription, sizeof(*subscription));
+        return NULL;
+    }
     call->channel->uses++;
     call->channel->subscriptions++;
     conn->subscription_count++;
@@ -175,12 +180,21 @@ static tf_err begin_durable(const tf_call *call, const tf_args_subscribe *args, 
     return answer(call, subscription, start);
 }
 
+/* A sink is an object of the subscriber: not one of ours or of somebody else, and no promise. */
+static bool is_sink(const tf_call *call, const tf_mention *sink)
+{
+    tf_session *owner = NULL;
+    size_t exports = 0;
+    bool revoked = false;
+    return sink->kind == TF_REF_OBJECT &&
+           tf_router_describe(call->hub->router, sink->local, &owner, &exports, &revoked) && !revoked &&
+           owner == call->conn->session;
+}
+
 tf_err tf_hub_subscribe(const tf_call *call, const tf_args_subscribe *args)
 {
-    const tf_mention *sink = &call->event->refs[0];
     tf_result_subscribe start;
-    /* A sink is an object of the subscriber: not one of ours, and no promise. */
-    if (sink->kind != TF_REF_OBJECT || tf_hub_object(call->hub, sink->local) != NULL) {
+    if (!is_sink(call, &call->event->refs[0])) {
         return tf_hub_refuse_call(call, TF_REFUSAL_BAD_REQUEST);
     }
     if (call->event->result == TF_LOCAL_NONE) {

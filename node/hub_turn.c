@@ -1,4 +1,4 @@
-/* Session events: which object, which method; answers and refusals. */
+/* Events of the router: which object, which method; answers and refusals. */
 #include "node/client_internal.h"
 #include "node/hub_internal.h"
 
@@ -10,6 +10,8 @@ tf_object *tf_hub_object(const tf_hub *hub, tf_local local)
     return tf_map_get(&hub->objects, local, &value) ? (tf_object *)(uintptr_t)value : NULL;
 }
 
+/* -- answers ------------------------------------------------------------------------------------------------------- */
+
 tf_err tf_hub_answer(tf_conn *conn, tf_local promise, tf_slice data, const tf_mention *refs, size_t count)
 {
     if (promise == TF_LOCAL_NONE) {
@@ -17,8 +19,13 @@ tf_err tf_hub_answer(tf_conn *conn, tf_local promise, tf_slice data, const tf_me
     }
     tf_answer answer = {
         .promise = promise, .kind = TF_RESOLUTION_DATA, .data = data, .refs = refs, .ref_count = count};
-    tf_hub_wake(conn);
-    return tf_session_resolve(conn->session, conn->hub->now, &answer, 1);
+    return tf_router_resolve(conn->hub->router, conn->hub->now, &answer, 1);
+}
+
+static tf_err reject(tf_hub *hub, tf_local promise, tf_slice data)
+{
+    tf_answer answer = {.promise = promise, .kind = TF_RESOLUTION_REJECTION, .data = data};
+    return tf_router_resolve(hub->router, hub->now, &answer, 1);
 }
 
 tf_err tf_hub_refuse(tf_conn *conn, tf_local promise, tf_slice client_id, tf_refusal refusal)
@@ -43,10 +50,14 @@ tf_err tf_hub_refuse_after(tf_conn *conn, tf_local promise, tf_slice client_id, 
                                                      .retryable = tf_refusal_is_retryable(refusal),
                                                      .retry_after_ms = after});
     TF_ASSERT(tf_wr_ok(&w));
-    tf_answer answer = {
-        .promise = promise, .kind = TF_RESOLUTION_REJECTION, .data = tf_slice_of(bytes, tf_wr_len(&w))};
-    tf_hub_wake(conn);
-    return tf_session_resolve(conn->session, conn->hub->now, &answer, 1);
+    return reject(conn->hub, promise, tf_slice_of(bytes, tf_wr_len(&w)));
+}
+
+void tf_hub_abandon(tf_hub *hub, tf_local promise, tf_code code)
+{
+    if (promise != TF_LOCAL_NONE && tf_router_is_known(hub->router, promise)) {
+        (void)reject(hub, promise, tf_code_rejection(code)); /* no memory: it stays without an answer */
+    }
 }
 
 tf_err tf_hub_answer_done(tf_conn *conn, tf_local promise)
@@ -60,10 +71,69 @@ tf_err tf_hub_refuse_call(const tf_call *call, tf_refusal refusal)
     return tf_hub_refuse(call->conn, call->event->result, (tf_slice){NULL, 0}, refusal);
 }
 
-static tf_err on_deliver(tf_hub *hub, tf_conn *conn, const tf_session_event *event)
+/* -- who hears of revocations -------------------------------------------------------------------------------------- */
+
+static tf_watch *first_watch(const tf_hub *hub, tf_local local)
+{
+    uint64_t value = 0;
+    return tf_map_get(&hub->watches, local, &value) ? (tf_watch *)(uintptr_t)value : NULL;
+}
+
+tf_err tf_hub_watch(tf_hub *hub, tf_watch *watch, tf_watch_kind kind, tf_local local)
+{
+    *watch = (tf_watch){.same_local = first_watch(hub, local), .local = local, .kind = kind};
+    tf_err err = tf_map_put(&hub->watches, local, (uintptr_t)watch);
+    if (err == TF_OK) {
+        tf_router_hold(hub->router, local);
+    }
+    return err;
+}
+
+void tf_hub_unwatch(tf_hub *hub, tf_watch *watch)
+{
+    tf_watch *before = first_watch(hub, watch->local);
+    if (before == watch && watch->same_local == NULL) {
+        (void)tf_map_remove(&hub->watches, watch->local);
+    } else if (before == watch) {
+        tf_err err = tf_map_put(&hub->watches, watch->local, (uintptr_t)watch->same_local);
+        TF_ASSERT(err == TF_OK); /* replaces */
+    } else {
+        while (before->same_local != watch) {
+            before = before->same_local;
+        }
+        before->same_local = watch->same_local;
+    }
+    tf_router_release(hub->router, hub->now, watch->local);
+}
+
+static void on_revoked(tf_hub *hub, const tf_router_event *event)
+{
+    for (tf_watch *watch; (watch = first_watch(hub, event->local)) != NULL;) {
+        switch (watch->kind) {
+        case TF_WATCH_SINK:
+            tf_hub_subscription_lost(hub, watch);
+            break;
+        case TF_WATCH_NAME:
+            tf_hub_name_lost(hub, watch);
+            break;
+        }
+    }
+    tf_hub_app_revoked(hub, event);
+}
+
+/* -- events -------------------------------------------------------------------------------------------------------- */
+
+static tf_err on_deliver(tf_hub *hub, tf_conn *conn, const tf_router_event *event)
 {
     tf_object *object = tf_hub_object(hub, event->local);
     tf_call call = {.hub = hub, .conn = conn, .event = event};
+    if (object != NULL && object->kind == TF_OBJECT_APP) {
+        return tf_hub_app_call(hub, conn, (tf_app_object *)object, event);
+    }
+    if (conn == NULL) {
+        tf_hub_abandon(hub, event->result, TF_CODE_DISCONNECTED);
+        return TF_OK;
+    }
     if (object != NULL) {
         switch (object->kind) {
         case TF_OBJECT_ROOT:
@@ -75,6 +145,8 @@ static tf_err on_deliver(tf_hub *hub, tf_conn *conn, const tf_session_event *eve
             return tf_client_delivered(&call, object);
         case TF_OBJECT_SUBSCRIPTION:
             return tf_hub_subscription_call(&call, (tf_subscription *)object);
+        case TF_OBJECT_APP:
+            break; /* see above */
         }
     }
     return tf_hub_refuse_call(&call, TF_REFUSAL_BAD_REQUEST);
@@ -83,56 +155,109 @@ static tf_err on_deliver(tf_hub *hub, tf_conn *conn, const tf_session_event *eve
 static void on_dropped(tf_hub *hub, tf_conn *conn, tf_local local)
 {
     tf_object *object = tf_hub_object(hub, local);
-    if (object == NULL) {
+    if (object == NULL || conn == NULL) {
         return;
+    }
+    if (object->kind == TF_OBJECT_CHANNEL) {
+        tf_hub_port_dropped(conn, local);
+    } else if (object->kind == TF_OBJECT_SINK) {
+        tf_client_sink_dropped(conn, object);
+    }
+}
+
+static void on_gone(tf_hub *hub, tf_local local)
+{
+    tf_object *object = tf_hub_object(hub, local);
+    if (object == NULL) {
+        return; /* a promise: its answer is for nobody */
     }
     switch (object->kind) {
     case TF_OBJECT_ROOT:
+    case TF_OBJECT_SINK:
         return;
     case TF_OBJECT_CHANNEL:
-        tf_hub_port_dropped(conn, local);
+        tf_hub_channel_gone(hub, (tf_channel *)object);
         return;
     case TF_OBJECT_SUBSCRIPTION:
         tf_hub_subscription_end(hub, (tf_subscription *)object);
         return;
-    case TF_OBJECT_SINK:
-        tf_client_sink_dropped(conn, object);
+    case TF_OBJECT_APP:
+        tf_hub_app_gone(hub, (tf_app_object *)object);
         return;
     }
     TF_UNREACHABLE();
 }
 
-static tf_err on_event(tf_hub *hub, tf_conn *conn, const tf_session_event *event)
+static void on_resolved(tf_hub *hub, const tf_router_event *event)
 {
+    uint64_t value = 0;
+    if (!tf_map_get(&hub->requests, event->local, &value)) {
+        tf_hub_app_settled(hub, event);
+        return;
+    }
+    tf_request *request = (tf_request *)(uintptr_t)value;
+    tf_conn *conn = request->client->conn;
+    tf_err err = tf_client_resolved(request, event);
+    if (err != TF_OK) {
+        tf_hub_fail(conn, err);
+    }
+}
+
+/* Over which connection an event came; NULL: over none, or one that is gone. */
+static tf_conn *conn_of(const tf_router_event *event)
+{
+    return event->session == NULL ? NULL : tf_router_owner(event->session);
+}
+
+static void on_event(tf_hub *hub, const tf_router_event *event)
+{
+    tf_conn *conn = NULL;
+    tf_err err = TF_OK;
     switch (event->type) {
-    case TF_SESSION_DELIVER:
-        return on_deliver(hub, conn, event);
-    case TF_SESSION_RESOLVED:
-        return conn->client == NULL ? TF_OK : tf_client_resolved(conn->client, event);
-    case TF_SESSION_DROPPED:
-        on_dropped(hub, conn, event->local);
-        return TF_OK;
-    case TF_SESSION_MENTIONED:
-        return TF_OK; /* no rejection of ours names a promise */
+    case TF_ROUTER_DELIVER:
+        conn = conn_of(event);
+        err = on_deliver(hub, conn, event);
+        if (err != TF_OK && conn != NULL) {
+            tf_hub_fail(conn, err);
+        }
+        return;
+    case TF_ROUTER_RESOLVED:
+        on_resolved(hub, event);
+        return;
+    case TF_ROUTER_REVOKED:
+        on_revoked(hub, event);
+        return;
+    case TF_ROUTER_DROPPED:
+        on_dropped(hub, conn_of(event), event->local);
+        return;
+    case TF_ROUTER_GONE:
+        on_gone(hub, event->local);
+        return;
     }
     TF_UNREACHABLE();
 }
 
-tf_err tf_hub_turn(tf_hub *hub, tf_conn *conn, const tf_slice *message)
+void tf_hub_settle(tf_hub *hub)
 {
-    tf_session_event event;
-    tf_err err = message == NULL ? TF_OK : tf_session_recv(conn->session, hub->now, *message);
-    if (err != TF_OK) {
-        return err;
-    }
-    if (message != NULL) {
-        tf_conn_used(conn, hub->now);
-    }
-    while (tf_session_next_event(conn->session, &event)) {
-        err = on_event(hub, conn, &event);
-        if (err != TF_OK) {
-            return err;
+    tf_router_event event;
+    tf_session *failed = NULL;
+    tf_err err = TF_OK;
+    do {
+        while (tf_router_next_event(hub->router, &event)) {
+            on_event(hub, &event);
         }
+        while (tf_router_next_failed(hub->router, &failed, &err)) {
+            tf_hub_fail(tf_router_owner(failed), err);
+        }
+    } while (tf_router_has_events(hub->router));
+}
+
+tf_err tf_hub_turn(tf_hub *hub, tf_conn *conn, tf_slice message)
+{
+    tf_err err = tf_router_recv(hub->router, conn->session, hub->now, message);
+    if (err == TF_OK) {
+        tf_conn_used(conn, hub->now);
+        tf_hub_settle(hub);
     }
-    return tf_session_done(conn->session, hub->now);
+    return err;
 }

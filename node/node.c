@@ -102,7 +102,6 @@ static tf_err make_cores(tf_node *node)
                                 .store = &node->store,
                                 .node_id = *tf_identity_node_id(node->config.identity),
                                 .instance = node->instance,
-                                .ids = &node->ids,
                                 .max_in_flight = node->config.limits.max_in_flight,
                                 .max_message = node->config.limits.max_message,
                                 .max_channels = node->config.limits.channels};

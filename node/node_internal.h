@@ -53,7 +53,6 @@ struct tf_node {
     SSL_CTX *client_ctx;
     tf_dedup *dedup;
     tf_stream_buffers buffers;
-    tf_local_ids ids;
     uint64_t instance;
     struct tf_memory_store *memory; /* one of the two */
     struct tf_disk_store *disk;

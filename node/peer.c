@@ -90,6 +90,9 @@ static bool translate(tf_peer *peer, const tf_client_event *in, tf_node_event *o
     out->channel = in->type == TF_CLIENT_ROOM ? NULL : channel_at(peer, in->channel);
     switch (in->type) {
     case TF_CLIENT_OPENED:
+    case TF_CLIENT_PUBLISHED:
+    case TF_CLIENT_PUBLISH_REFUSED:
+    case TF_CLIENT_WITHDRAWN:
         return false;
     case TF_CLIENT_CLOSED:
         out->type = TF_EVENT_CLOSED;

@@ -22,6 +22,8 @@
     X(OVERLOADED, "overloaded", true, 100, "no room for this request now")                                             \
     X(CHANNEL_CLOSED, "channel_closed", false, 0, "the channel takes no more sends")                                   \
     X(CHANNEL_NOT_FOUND, "channel_not_found", false, 0, "no such channel")                                             \
+    X(NOT_FOUND, "not_found", false, 0, "nothing has this name")                                                       \
+    X(NAME_TAKEN, "name_taken", false, 0, "another node has published this name")                                      \
     X(STORE_FULL, "store_full", true, 1000, "the store is full")                                                       \
     X(UNAVAILABLE, "unavailable", true, 500, "not available now")                                                      \
     X(DRAINING, "draining", true, 1000, "the node is shutting down")                                                   \

@@ -130,7 +130,7 @@ static tf_err open_log(tf_spool *spool, const tf_spool_config *config, char why[
 }
 
 /* A message that an earlier process left. */
-static tf_err recover_one(tf_spool *spool, const tf_record *record)
+static tf_err recover_one(tf_spool *spool, const tf_log_record *record)
 {
     const tf_stored *m = &record->op.message;
     const tf_spool_progress *progress = &spool->state.progress;

@@ -47,7 +47,14 @@
 #define TF_RESULTS_MAX 8192u
 #define TF_HELD_ITEMS_MAX 1024u /* deliveries that wait for a promise to be resolved, per session */
 #define TF_HELD_BYTES_MAX (1u << 20)
+#define TF_SHARE_ITEMS 1024u /* of another session, in the out queue of one (D15) */
+#define TF_SHARE_BYTES (1u << 20)
+#define TF_SHARE_RESULTS 64u /* that it may wait for in any case; else for a quarter of max_results */
+#define TF_KEPT_BYTES_MAX (16u << 20) /* of values of promises whose RESOLVE one peer has not acked */
+#define TF_UNROLL_MAX 1024u /* messages in a row, each of which tells what the one before has named (D7) */
 #define TF_REJECTION_MAX 4096u
+#define TF_HOPS_MAX 64u       /* a resolution or revocation comes so far: each node counts 1, and what it names (D13) */
+#define TF_HOPS_WIRE_MAX 127u /* more is malformed */
 
 /* Hub. */
 #define TF_MAX_IN_FLIGHT 32u

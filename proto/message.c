@@ -68,14 +68,42 @@ static void read_deliver(message_reader *m, tf_message *out)
     }
 }
 
+/* How many elements the list of a resolve or revoke has. */
+static size_t read_count(message_reader *m)
+{
+    size_t count = tf_mp_rd_array(&m->r, SIZE_MAX);
+    if (count > TF_REFS_PER_MESSAGE) {
+        fail_limit(m);
+    }
+    if (count == 0) {
+        tf_rd_fail(&m->r);
+    }
+    return count;
+}
+
+/* The end of a line: how far it has come, if it is there. */
+static uint32_t read_hops(message_reader *m, bool there)
+{
+    if (!there) {
+        return 0;
+    }
+    uint64_t hops = tf_mp_rd_uint(&m->r);
+    if (hops == 0 || hops > TF_HOPS_WIRE_MAX) {
+        tf_rd_fail(&m->r);
+        return 0;
+    }
+    return (uint32_t)hops;
+}
+
 /* M3: one resolution. */
 static void read_resolution(message_reader *m, tf_resolution *out)
 {
     *out = (tf_resolution){0};
-    size_t fields = tf_mp_rd_array(&m->r, 4);
+    size_t fields = tf_mp_rd_array(&m->r, 5);
     out->promise = read_ref(m, TF_REF_PROMISE);
     uint64_t kind = tf_mp_rd_uint(&m->r);
-    if (kind > TF_RESOLUTION_REJECTION || fields != (kind == TF_RESOLUTION_OBJECT ? 3 : 4)) {
+    bool as_many = kind == TF_RESOLUTION_OBJECT ? fields == 3 : fields == 4 || fields == 5;
+    if (kind > TF_RESOLUTION_REJECTION || !as_many) {
         tf_rd_fail(&m->r);
         return;
     }
@@ -90,24 +118,51 @@ static void read_resolution(message_reader *m, tf_resolution *out)
         fail_limit(m);
     }
     out->refs = read_ref_list(m);
+    out->hops = read_hops(m, fields == 5);
 }
 
 /* M3 */
 static void read_resolve(message_reader *m, tf_message *out)
 {
-    size_t count = tf_mp_rd_array(&m->r, SIZE_MAX);
-    if (count > TF_REFS_PER_MESSAGE) {
-        fail_limit(m);
-    }
-    if (count == 0) {
-        tf_rd_fail(&m->r);
-    }
+    size_t count = read_count(m);
     const uint8_t *start = m->r.at;
     for (size_t i = 0; i < count && tf_rd_ok(&m->r); i++) {
         tf_resolution resolution;
         read_resolution(m, &resolution);
     }
     out->resolutions = (tf_resolution_list){tf_slice_of(start, (size_t)(m->r.at - start)), count};
+}
+
+/* M6: one revocation. */
+static void read_revocation(message_reader *m, tf_revoked *out)
+{
+    *out = (tf_revoked){0};
+    size_t fields = tf_mp_rd_array(&m->r, 5);
+    out->object = read_ref(m, TF_REF_OBJECT);
+    uint64_t mode = tf_mp_rd_uint(&m->r);
+    if (mode > 1 || fields < 4) {
+        tf_rd_fail(&m->r);
+        return;
+    }
+    out->hard = mode == 1;
+    out->data = tf_mp_rd_bin(&m->r, SIZE_MAX);
+    if (out->data.len > TF_REJECTION_MAX) {
+        fail_limit(m);
+    }
+    out->refs = read_ref_list(m);
+    out->hops = read_hops(m, fields == 5);
+}
+
+/* M6 */
+static void read_revoke(message_reader *m, tf_message *out)
+{
+    size_t count = read_count(m);
+    const uint8_t *start = m->r.at;
+    for (size_t i = 0; i < count && tf_rd_ok(&m->r); i++) {
+        tf_revoked revoked;
+        read_revocation(m, &revoked);
+    }
+    out->revocations = (tf_revocation_list){tf_slice_of(start, (size_t)(m->r.at - start)), count};
 }
 
 /* M4 */
@@ -122,8 +177,11 @@ static void read_drop(message_reader *m, tf_message *out)
 /* M1: kind, number and ack-delta; the fields that follow depend on the kind. */
 static void read_message(message_reader *m, tf_message *out)
 {
-    static const uint8_t fields_of[] = {
-        [TF_MESSAGE_DELIVER] = 8, [TF_MESSAGE_RESOLVE] = 4, [TF_MESSAGE_DROP] = 4, [TF_MESSAGE_ACK] = 3};
+    static const uint8_t fields_of[] = {[TF_MESSAGE_DELIVER] = 8,
+                                        [TF_MESSAGE_RESOLVE] = 4,
+                                        [TF_MESSAGE_DROP] = 4,
+                                        [TF_MESSAGE_REVOKE] = 4,
+                                        [TF_MESSAGE_ACK] = 3};
     size_t fields = tf_mp_rd_array(&m->r, 8);
     uint64_t kind = tf_mp_rd_uint(&m->r);
     if (fields == 0 || kind >= sizeof(fields_of) || fields_of[kind] != fields) {
@@ -147,6 +205,9 @@ static void read_message(message_reader *m, tf_message *out)
         return;
     case TF_MESSAGE_DROP:
         read_drop(m, out);
+        return;
+    case TF_MESSAGE_REVOKE:
+        read_revoke(m, out);
         return;
     case TF_MESSAGE_ACK:
         return;
@@ -195,6 +256,20 @@ bool tf_resolutions_next(tf_resolution_list *list, tf_resolution *out)
     message_reader m = {0};
     tf_rd_init(&m.r, list->wire);
     read_resolution(&m, out);
+    TF_ASSERT(tf_rd_ok(&m.r));
+    list->wire = tf_slice_of(m.r.at, tf_rd_left(&m.r));
+    list->count--;
+    return true;
+}
+
+bool tf_revocations_next(tf_revocation_list *list, tf_revoked *out)
+{
+    if (list->count == 0) {
+        return false;
+    }
+    message_reader m = {0};
+    tf_rd_init(&m.r, list->wire);
+    read_revocation(&m, out);
     TF_ASSERT(tf_rd_ok(&m.r));
     list->wire = tf_slice_of(m.r.at, tf_rd_left(&m.r));
     list->count--;
@@ -252,15 +327,42 @@ void tf_message_write_resolution_object(tf_writer *w, tf_ref promise, tf_ref obj
     tf_mp_wr_uint(w, object);
 }
 
+void tf_message_write_told(tf_writer *w, const tf_told *told)
+{
+    bool rejection = tf_ref_kind_of(told->ref) == TF_REF_OBJECT || told->mode == TF_RESOLUTION_REJECTION;
+    TF_ASSERT((!rejection || told->data.len <= TF_REJECTION_MAX) && told->hops <= TF_HOPS_WIRE_MAX);
+    tf_mp_wr_array(w, told->hops == 0 ? 4 : 5);
+    tf_mp_wr_uint(w, told->ref);
+    tf_mp_wr_uint(w, told->mode);
+    tf_mp_wr_bin(w, told->data);
+    write_refs(w, told->refs, told->ref_count);
+    if (told->hops > 0) {
+        tf_mp_wr_uint(w, told->hops);
+    }
+}
+
 void tf_message_write_resolution_data(tf_writer *w, tf_ref promise, bool rejection, tf_slice data, const tf_ref *refs,
                                       size_t ref_count)
 {
-    TF_ASSERT(tf_ref_kind_of(promise) == TF_REF_PROMISE && (!rejection || data.len <= TF_REJECTION_MAX));
-    tf_mp_wr_array(w, 4);
-    tf_mp_wr_uint(w, promise);
-    tf_mp_wr_uint(w, rejection ? TF_RESOLUTION_REJECTION : TF_RESOLUTION_DATA);
-    tf_mp_wr_bin(w, data);
-    write_refs(w, refs, ref_count);
+    TF_ASSERT(tf_ref_kind_of(promise) == TF_REF_PROMISE);
+    tf_told told = {.ref = promise, .data = data, .refs = refs, .ref_count = ref_count};
+    told.mode = rejection ? TF_RESOLUTION_REJECTION : TF_RESOLUTION_DATA;
+    tf_message_write_told(w, &told);
+}
+
+void tf_message_write_revoke_head(tf_writer *w, uint64_t number, uint64_t ack_delta, size_t revocations)
+{
+    TF_ASSERT(revocations > 0 && revocations <= TF_REFS_PER_MESSAGE);
+    write_head(w, 4, TF_MESSAGE_REVOKE, number, ack_delta);
+    tf_mp_wr_array(w, revocations);
+}
+
+void tf_message_write_revocation(tf_writer *w, tf_ref object, bool hard, tf_slice data, const tf_ref *refs,
+                                 size_t ref_count)
+{
+    TF_ASSERT(tf_ref_kind_of(object) == TF_REF_OBJECT);
+    tf_told told = {.ref = object, .mode = hard ? 1 : 0, .data = data, .refs = refs, .ref_count = ref_count};
+    tf_message_write_told(w, &told);
 }
 
 void tf_message_write_drop(tf_writer *w, uint64_t number, uint64_t ack_delta, const tf_ref *refs, size_t ref_count)
@@ -284,5 +386,44 @@ size_t tf_message_deliver_bound(size_t method_len, size_t args_len, size_t ref_c
 size_t tf_message_resolution_bound(size_t data_len, size_t ref_count)
 {
     return HEAD_MAX_LEN + COUNT_MAX_LEN + 1 + INT_MAX_LEN + 1 + COUNT_MAX_LEN + data_len + COUNT_MAX_LEN +
-           ref_count * INT_MAX_LEN;
+           ref_count * INT_MAX_LEN + 2;
+}
+
+static size_t uint_len(uint64_t value)
+{
+    if (value <= UINT8_MAX) {
+        return value < 128 ? 1 : 2;
+    }
+    if (value <= UINT32_MAX) {
+        return value <= UINT16_MAX ? 3 : 5;
+    }
+    return INT_MAX_LEN;
+}
+
+size_t tf_message_list_head_len(uint64_t number, uint64_t ack_delta)
+{
+    return 1 + 1 + uint_len(number) + uint_len(ack_delta) + 1;
+}
+
+size_t tf_message_resolution_object_len(tf_ref promise, tf_ref object)
+{
+    return 1 + uint_len(promise) + 1 + uint_len(object);
+}
+
+static size_t bin_head_len(size_t len)
+{
+    if (len <= UINT16_MAX) {
+        return len <= UINT8_MAX ? 2 : 3;
+    }
+    return COUNT_MAX_LEN;
+}
+
+size_t tf_message_told_len(const tf_told *told)
+{
+    size_t len = 1 + uint_len(told->ref) + 1 + bin_head_len(told->data.len) + told->data.len +
+                 (told->ref_count < 16 ? 1 : 3) + (told->hops == 0 ? 0 : uint_len(told->hops));
+    for (size_t i = 0; i < told->ref_count; i++) {
+        len += uint_len(told->refs[i]);
+    }
+    return len;
 }

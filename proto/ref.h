@@ -39,18 +39,9 @@ static inline tf_side tf_side_other(tf_side side)
     return side == TF_SIDE_DIALLER ? TF_SIDE_ACCEPTOR : TF_SIDE_DIALLER;
 }
 
-/* A node's own name for an object or promise, the same towards every peer: one id space a node (D13). 0 is none. */
+/* A node's own name for an object or promise, the same towards every peer: one id space a node (D13), given out by
+ * proto/refs. 0 is none. */
 typedef uint64_t tf_local;
 #define TF_LOCAL_NONE ((tf_local)0)
-
-/* The node's counter of local ids, shared by its hub and all its sessions. Never goes back. */
-typedef struct tf_local_ids {
-    tf_local last;
-} tf_local_ids;
-
-static inline tf_local tf_local_next(tf_local_ids *ids)
-{
-    return ++ids->last;
-}
 
 #endif

@@ -36,7 +36,7 @@ static tf_retirement *at(const tf_retire *t, size_t index)
 
 tf_clist_entry *tf_retire_entry(const tf_retirement *retirement, const tf_clist *c)
 {
-    tf_clist_state state = retirement->kind == TF_RETIRE_PROMISE ? TF_CLIST_RESOLVED : TF_CLIST_DROPPED;
+    tf_clist_state state = retirement->kind == TF_RETIRE_DROP ? TF_CLIST_DROPPED : TF_CLIST_RETIRED;
     tf_clist_entry *entry = tf_clist_by_ref(c, retirement->ref);
     return entry != NULL && entry->state == state && entry->retired == retirement->number ? entry : NULL;
 }

@@ -1,8 +1,8 @@
 /* The retirement table (PROTOCOL.md D10): which references wait for the peer's ack before they are forgotten.
  *
- * Entries in the order of our messages; each session ack takes a prefix. An entry is cancelled, and tolerated, when its
- * reference went or was revived meanwhile: the c-list says so. Bounded by the c-list: cancelled entries are cleared away
- * before the table grows. Memory: from `mem`. Not thread-safe. */
+ * Entries in the order of our messages; each session ack takes a prefix. An entry is cancelled, and tolerated, when
+ * its reference went or was revived meanwhile: the c-list says so. Bounded by the c-list: cancelled entries are
+ * cleared away before the table grows. Memory: from `mem`. Not thread-safe. */
 #ifndef TF_PROTO_RETIRE_H
 #define TF_PROTO_RETIRE_H
 
@@ -10,7 +10,8 @@
 
 typedef enum tf_retire_kind {
     TF_RETIRE_PROMISE, /* resolved by us */
-    TF_RETIRE_DROP     /* dropped by us */
+    TF_RETIRE_DROP,    /* dropped by us */
+    TF_RETIRE_REVOKED  /* an object of ours, revoked hard */
 } tf_retire_kind;
 
 typedef struct tf_retirement {

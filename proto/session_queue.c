@@ -1,8 +1,16 @@
 #include "proto/session_internal.h"
 
 #define QUEUE_MIN 4096u
-#define QUEUE_KEPT ((size_t)1 << 20) /* an empty queue that is larger is given back; smaller ones when the session is idle */
-#define LENGTH_LEN sizeof(uint32_t)
+#define QUEUE_KEPT                                                                                                     \
+    ((size_t)1 << 20) /* an empty queue that is larger is given back; smaller ones when the session is idle */
+#define HEAD_LEN sizeof(queue_head)
+#define SHARE_ITEM (UINT64_C(1) << 40) /* of a share's count, above its bytes */
+
+/* Before each message. */
+typedef struct queue_head {
+    uint32_t len;
+    uint32_t share;
+} queue_head;
 
 tf_err tf_scratch_reserve(tf_scratch *scratch, const tf_mem *mem, size_t capacity)
 {
@@ -46,10 +54,26 @@ static void move_to(tf_session_queue *q, uint8_t *data)
     q->head = 0;
 }
 
-tf_err tf_session_queue_reserve(tf_session_queue *q, const tf_mem *mem, size_t len)
+void tf_session_queue_init(tf_session_queue *q, const tf_mem *mem, uint64_t hash_key)
+{
+    *q = (tf_session_queue){0};
+    tf_map_init(&q->shares, mem, hash_key);
+}
+
+bool tf_session_queue_has_room(const tf_session_queue *q, uint32_t share)
+{
+    if (share == 0) {
+        return q->own_items < TF_OUT_QUEUE_ITEMS && q->own_bytes < TF_OUT_QUEUE_BYTES;
+    }
+    uint64_t used = 0;
+    return !tf_map_get(&q->shares, share, &used) ||
+           (used / SHARE_ITEM < TF_SHARE_ITEMS && used % SHARE_ITEM < TF_SHARE_BYTES);
+}
+
+static tf_err reserve_bytes(tf_session_queue *q, const tf_mem *mem, size_t len)
 {
     TF_ASSERT(len <= UINT32_MAX);
-    size_t need = LENGTH_LEN + len;
+    size_t need = HEAD_LEN + len;
     if (need <= q->capacity - q->tail) {
         return TF_OK;
     }
@@ -76,19 +100,55 @@ tf_err tf_session_queue_reserve(tf_session_queue *q, const tf_mem *mem, size_t l
     return TF_OK;
 }
 
-uint8_t *tf_session_queue_room(const tf_session_queue *q)
+tf_err tf_session_queue_reserve(tf_session_queue *q, const tf_mem *mem, size_t len, uint32_t share)
 {
-    return q->data + q->tail + LENGTH_LEN;
+    tf_err err = share == 0 ? TF_OK : tf_map_reserve(&q->shares, 1);
+    return err == TF_OK ? reserve_bytes(q, mem, len) : err;
 }
 
-void tf_session_queue_push(tf_session_queue *q, size_t len)
+uint8_t *tf_session_queue_room(const tf_session_queue *q)
 {
-    TF_ASSERT(LENGTH_LEN + len <= q->capacity - q->tail);
-    uint32_t length = (uint32_t)len;
-    memcpy(q->data + q->tail, &length, LENGTH_LEN);
-    q->tail += LENGTH_LEN + len;
+    return q->data + q->tail + HEAD_LEN;
+}
+
+static void charge(tf_session_queue *q, const queue_head *head)
+{
     q->items++;
-    q->bytes += len;
+    if (head->share == 0) {
+        q->own_items++;
+        q->own_bytes += head->len;
+        return;
+    }
+    uint64_t used = 0;
+    (void)tf_map_get(&q->shares, head->share, &used);
+    TF_ASSERT(tf_map_put(&q->shares, head->share, used + SHARE_ITEM + head->len) == TF_OK);
+}
+
+static void give_back(tf_session_queue *q, const queue_head *head)
+{
+    q->items--;
+    if (head->share == 0) {
+        q->own_items--;
+        q->own_bytes -= head->len;
+        return;
+    }
+    uint64_t used = 0;
+    TF_ASSERT(tf_map_get(&q->shares, head->share, &used));
+    used -= SHARE_ITEM + head->len;
+    if (used == 0) {
+        (void)tf_map_remove(&q->shares, head->share);
+    } else {
+        TF_ASSERT(tf_map_put(&q->shares, head->share, used) == TF_OK);
+    }
+}
+
+void tf_session_queue_push(tf_session_queue *q, size_t len, uint32_t share)
+{
+    TF_ASSERT(HEAD_LEN + len <= q->capacity - q->tail);
+    queue_head head = {.len = (uint32_t)len, .share = share};
+    memcpy(q->data + q->tail, &head, HEAD_LEN);
+    q->tail += HEAD_LEN + len;
+    charge(q, &head);
 }
 
 bool tf_session_queue_peek(const tf_session_queue *q, tf_slice *out)
@@ -96,31 +156,48 @@ bool tf_session_queue_peek(const tf_session_queue *q, tf_slice *out)
     if (q->items == 0) {
         return false;
     }
-    uint32_t length = 0;
-    memcpy(&length, q->data + q->head, LENGTH_LEN);
-    *out = tf_slice_of(q->data + q->head + LENGTH_LEN, length);
+    queue_head head;
+    memcpy(&head, q->data + q->head, HEAD_LEN);
+    *out = tf_slice_of(q->data + q->head + HEAD_LEN, head.len);
     return true;
+}
+
+static void release(tf_session_queue *q, const tf_mem *mem)
+{
+    tf_free(mem, q->data, q->capacity);
+    q->data = NULL;
+    q->capacity = 0;
+    q->head = 0;
+    q->tail = 0;
 }
 
 void tf_session_queue_pop(tf_session_queue *q, const tf_mem *mem)
 {
-    tf_slice first;
-    TF_ASSERT(tf_session_queue_peek(q, &first));
-    q->head += LENGTH_LEN + first.len;
-    q->items--;
-    q->bytes -= first.len;
+    TF_ASSERT(q->items > 0);
+    queue_head head;
+    memcpy(&head, q->data + q->head, HEAD_LEN);
+    q->head += HEAD_LEN + head.len;
+    give_back(q, &head);
     if (q->items > 0) {
         return;
     }
     q->head = 0;
     q->tail = 0;
     if (q->capacity > QUEUE_KEPT) {
-        tf_session_queue_clear(q, mem);
+        release(q, mem);
+    }
+}
+
+void tf_session_queue_trim(tf_session_queue *q, const tf_mem *mem)
+{
+    if (q->items == 0) {
+        release(q, mem);
+        tf_map_trim(&q->shares);
     }
 }
 
 void tf_session_queue_clear(tf_session_queue *q, const tf_mem *mem)
 {
-    tf_free(mem, q->data, q->capacity);
-    *q = (tf_session_queue){0};
+    release(q, mem);
+    tf_map_clear(&q->shares);
 }

@@ -125,7 +125,7 @@ uint64_t tf_catalog_key_hash(const tf_catalog *catalog, uint64_t channel, const 
 
 void tf_tail_read(const tf_tail_entry *entry, tf_stored *out)
 {
-    tf_record record;
+    tf_log_record record;
     tf_err err = tf_record_read_trusted(tf_slice_of(entry->record, entry->size), &record);
     TF_ASSERT(err == TF_OK && record.op.kind == TF_STORE_APPEND);
     *out = record.op.message;
@@ -447,7 +447,7 @@ tf_err tf_catalog_apply(tf_catalog *catalog, tf_tail_block *block)
     push_block(catalog, block);
     for (size_t i = 0; i < block->count; i++) {
         tf_tail_entry *entry = &block->entries[i];
-        tf_record record;
+        tf_log_record record;
         tf_err err = tf_record_read_trusted(tf_slice_of(entry->record, entry->size), &record);
         TF_ASSERT(err == TF_OK);
         err = apply_op(catalog, entry, &record.op);

@@ -32,7 +32,7 @@ static tf_err apply_block(tf_db *db, const tf_tail_block *block, uint64_t *lsn)
 {
     for (size_t i = 0; i < block->count; i++) {
         const tf_tail_entry *entry = &block->entries[i];
-        tf_record record;
+        tf_log_record record;
         if (entry->is_void) {
             continue;
         }
@@ -172,7 +172,7 @@ static tf_err apply_trims(applier *a, const tf_tail_block *first, const tf_tail_
     for (const tf_tail_block *block = first; block != NULL; block = block == last ? NULL : block->next_to_apply) {
         for (size_t i = 0; i < block->count; i++) {
             const tf_tail_entry *entry = &block->entries[i];
-            tf_record record;
+            tf_log_record record;
             if (entry->is_void || entry->is_message) {
                 continue;
             }

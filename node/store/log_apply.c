@@ -87,7 +87,7 @@ static tf_err commit(batch *b)
 /* The record's bytes stay until the commit: it is read again from the copy. */
 static tf_err apply_record(batch *b, const tf_log_item *item)
 {
-    tf_record record;
+    tf_log_record record;
     if (is_void(&b->heads, &item->record.op)) {
         return TF_OK;
     }
@@ -188,7 +188,7 @@ static void add_log(tf_check_report *report, uint64_t first, uint64_t last, cons
 }
 
 /* A record that the index does not have yet: does it fit there? */
-static tf_err check_record(heads *h, const tf_record *record, tf_check_report *report)
+static tf_err check_record(heads *h, const tf_log_record *record, tf_check_report *report)
 {
     const tf_store_op *op = &record->op;
     uint64_t head = head_of(h, op->channel);

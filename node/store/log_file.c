@@ -170,7 +170,7 @@ tf_err tf_log_file_void(const tf_log_files *log, uint64_t number, uint64_t from)
 /* The last LSN up to which all records of the group, from `from` on, are whole; from - 1: none is. */
 static uint64_t whole_until(const tf_log_files *log, tf_slice records, const tf_log_group *group, uint64_t from)
 {
-    tf_record record;
+    tf_log_record record;
     for (uint64_t lsn = group->first; lsn <= tf_log_group_last(group); lsn++) {
         if (tf_record_read(records, log->key, &record) != TF_OK || record.lsn != lsn) {
             return lsn > from ? lsn - 1 : from - 1;

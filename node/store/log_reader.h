@@ -24,7 +24,7 @@ typedef enum tf_log_item_type {
 
 typedef struct tf_log_item {
     tf_log_item_type type;
-    tf_record record;    /* RECORD: its slices point into the reader's memory, as bytes does */
+    tf_log_record record;    /* RECORD: its slices point into the reader's memory, as bytes does */
     tf_slice bytes;      /* RECORD: as it was written */
     tf_log_range damage; /* DAMAGE */
 } tf_log_item;

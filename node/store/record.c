@@ -276,7 +276,7 @@ static tf_err read_fields(tf_reader *r, unsigned kind, tf_store_op *op)
     return tf_rd_end(r) == TF_OK ? TF_OK : TF_ERR_DAMAGED;
 }
 
-tf_err tf_record_read_trusted(tf_slice in, tf_record *out)
+tf_err tf_record_read_trusted(tf_slice in, tf_log_record *out)
 {
     tf_reader r;
     size_t size = 0;
@@ -289,11 +289,11 @@ tf_err tf_record_read_trusted(tf_slice in, tf_record *out)
     if (version != VERSION) {
         return version > VERSION ? TF_ERR_USAGE : TF_ERR_DAMAGED;
     }
-    *out = (tf_record){.size = size, .lsn = tf_rd_u64(&r)};
+    *out = (tf_log_record){.size = size, .lsn = tf_rd_u64(&r)};
     return read_fields(&r, kind, &out->op);
 }
 
-tf_err tf_record_read(tf_slice in, uint64_t key, tf_record *out)
+tf_err tf_record_read(tf_slice in, uint64_t key, tf_log_record *out)
 {
     tf_reader r;
     size_t size = 0;

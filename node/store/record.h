@@ -13,11 +13,11 @@
 #define TF_RECORD_MAX (TF_RECORD_HEADER + 128u + TF_CLIENT_ID_MAX + TF_META_MAX + TF_BODY_MAX)
 
 /* A decoded record. Slices of the op point into the bytes that were read. */
-typedef struct tf_record {
+typedef struct tf_log_record {
     uint64_t lsn;
     size_t size; /* bytes of the record: the next one begins behind it */
     tf_store_op op; /* outcome: TF_REFUSAL_NONE; what its kind does not use is 0 */
-} tf_record;
+} tf_log_record;
 
 /* At least as many bytes as the op's record has. */
 size_t tf_record_bound(const tf_store_op *op);
@@ -31,10 +31,10 @@ bool tf_record_peek(tf_slice in, size_t *size, uint64_t *lsn);
 
 /* The record at the beginning of `in`, all of it validated; bytes behind it are not looked at. TF_ERR_DAMAGED: it is
  * none; TF_ERR_USAGE: it is whole, and of a version that this program does not know. On an error *out is undefined. */
-TF_MUST_CHECK tf_err tf_record_read(tf_slice in, uint64_t key, tf_record *out);
+TF_MUST_CHECK tf_err tf_record_read(tf_slice in, uint64_t key, tf_log_record *out);
 
 /* The same without its checksum, for bytes that this process wrote or has checked: never out of bounds, but fooled by
  * damage. */
-TF_MUST_CHECK tf_err tf_record_read_trusted(tf_slice in, tf_record *out);
+TF_MUST_CHECK tf_err tf_record_read_trusted(tf_slice in, tf_log_record *out);
 
 #endif

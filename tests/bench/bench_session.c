@@ -1,4 +1,4 @@
-/* What one call costs in the session: deliver with a result at one side, the answer at the other.
+/* What one call costs in the session and the router of each side: deliver with a result at one, the answer at the other.
  *
  * Usage: bench_session [MILLIONS, default 1]. Prints ns a round (both sides together, encoding and decoding included), the
  * best of five runs: one round after the other, 64 in flight, and 64 in flight whose answers are objects. */
@@ -6,14 +6,14 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "proto/session.h"
+#include "node/router.h"
 #include "tests/support/support.h"
 
 #define RUNS 5
 #define IN_FLIGHT_MAX 64u
 
 static const uint8_t args[128];
-static tf_local_ids ids[2];
+static tf_router *routers[2];
 static tf_session *sessions[2];
 static tf_local object; /* the answer of the second side; none: data */
 static tf_local owed[IN_FLIGHT_MAX];
@@ -37,20 +37,19 @@ static uint64_t now_ns(void)
 
 static void hear(int side)
 {
-    for (tf_session_event event; tf_session_next_event(sessions[side], &event);) {
-        if (event.type == TF_SESSION_DELIVER) {
+    for (tf_router_event event; tf_router_next_event(routers[side], &event);) {
+        if (event.type == TF_ROUTER_DELIVER) {
             owed[owed_count++] = event.result;
-        } else if (event.type == TF_SESSION_RESOLVED) {
+        } else if (event.type == TF_ROUTER_RESOLVED) {
             answered++;
         }
     }
-    must(tf_session_done(sessions[side], 0) == TF_OK, "done");
 }
 
 static void carry(int from)
 {
     for (tf_slice message; tf_session_peek_out(sessions[from], &message);) {
-        must(tf_session_recv(sessions[1 - from], 0, message) == TF_OK, "recv");
+        must(tf_router_recv(routers[1 - from], sessions[1 - from], 0, message) == TF_OK, "recv");
         hear(1 - from);
         tf_session_pop_out(sessions[from]);
     }
@@ -58,13 +57,13 @@ static void carry(int from)
 
 static void calls(size_t count)
 {
-    tf_delivery delivery = {.target = tf_session_peer_root(sessions[0]),
-                            .method = {(const uint8_t *)"send", 4},
-                            .args = {args, sizeof(args)},
-                            .want_result = true};
+    tf_router_send send = {.target = tf_session_peer_root(sessions[0]),
+                           .method = {(const uint8_t *)"send", 4},
+                           .args = {args, sizeof(args)},
+                           .want_result = true};
     tf_local result = TF_LOCAL_NONE;
     for (size_t i = 0; i < count; i++) {
-        must(tf_session_deliver(sessions[0], 0, &delivery, &result) == TF_OK, "deliver");
+        must(tf_router_deliver(routers[0], 0, &send, &result) == TF_OK, "deliver");
     }
     carry(0);
     for (size_t i = 0; i < count; i++) {
@@ -73,8 +72,9 @@ static void calls(size_t count)
             answer.kind = TF_RESOLUTION_OBJECT;
             answer.object = (tf_mention){.local = object, .kind = TF_REF_OBJECT};
         }
-        must(tf_session_resolve(sessions[1], 0, &answer, 1) == TF_OK, "resolve");
+        must(tf_router_resolve(routers[1], 0, &answer, 1) == TF_OK, "resolve");
     }
+    hear(1);
     owed_count = 0;
     carry(1);
 }
@@ -83,14 +83,26 @@ static void begin(const tf_mem *mem)
 {
     tf_session_limits limits = {.max_message = 65536, .max_refs = 1000, .max_promises = 1000, .max_results = 1000};
     for (int i = 0; i < 2; i++) {
+        must(tf_router_new(&routers[i], mem, 42) == TF_OK, "router");
         tf_session_config config = {.side = i == 0 ? TF_SIDE_DIALLER : TF_SIDE_ACCEPTOR,
                                     .local = limits,
                                     .remote = limits,
-                                    .ids = &ids[i],
-                                    .root = tf_local_next(&ids[i]),
+                                    .refs = tf_router_refs(routers[i]),
+                                    .root = tf_router_new_object(routers[i]),
                                     .hash_key = 42,
                                     .mem = mem};
         must(tf_session_new(&sessions[i], &config) == TF_OK, "new");
+        must(tf_router_attach(routers[i], sessions[i], NULL) == TF_OK, "attach");
+    }
+}
+
+static void end(void)
+{
+    for (int i = 0; i < 2; i++) {
+        tf_router_detach(routers[i], 0, sessions[i]);
+        hear(i);
+        tf_session_free(sessions[i]);
+        tf_router_free(routers[i]);
     }
 }
 
@@ -99,7 +111,7 @@ static void measure(const char *what, const tf_mem *mem, size_t rounds, size_t i
     uint64_t best = UINT64_MAX;
     for (int run = 0; run < RUNS; run++) {
         begin(mem);
-        object = objects ? tf_local_next(&ids[1]) : TF_LOCAL_NONE;
+        object = objects ? tf_router_new_object(routers[1]) : TF_LOCAL_NONE;
         answered = 0;
         uint64_t start = now_ns();
         for (size_t i = 0; i < rounds; i += in_flight) {
@@ -108,8 +120,7 @@ static void measure(const char *what, const tf_mem *mem, size_t rounds, size_t i
         uint64_t taken = now_ns() - start;
         must(answered >= rounds, "an answer is missing");
         best = taken < best ? taken : best;
-        tf_session_free(sessions[0]);
-        tf_session_free(sessions[1]);
+        end();
     }
     (void)printf("%-40s %7.1f ns\n", what, (double)best / (double)rounds);
 }

@@ -49,10 +49,35 @@ static void write_resolve(tf_writer *w, const tf_message *m)
         if (resolution.kind == TF_RESOLUTION_OBJECT) {
             tf_message_write_resolution_object(w, resolution.promise, resolution.object);
         } else {
-            tf_message_write_resolution_data(w, resolution.promise, resolution.kind == TF_RESOLUTION_REJECTION,
-                                             resolution.data, taken.at, taken.count);
+            tf_told told = {.ref = resolution.promise,
+                            .mode = (unsigned)resolution.kind,
+                            .data = resolution.data,
+                            .refs = taken.at,
+                            .ref_count = taken.count,
+                            .hops = resolution.hops};
+            tf_message_write_told(w, &told);
         }
         TF_ASSERT(tf_wr_len(w) - before <= tf_message_resolution_bound(resolution.data.len, taken.count));
+    }
+    TF_ASSERT(list.wire.len == 0);
+}
+
+static void write_revoke(tf_writer *w, const tf_message *m)
+{
+    tf_revocation_list list = m->revocations;
+    tf_message_write_revoke_head(w, m->number, m->ack_delta, list.count);
+    tf_revoked revoked;
+    while (tf_revocations_next(&list, &revoked)) {
+        size_t before = tf_wr_len(w);
+        refs taken = take_refs(revoked.refs);
+        tf_told told = {.ref = revoked.object,
+                        .mode = revoked.hard ? 1 : 0,
+                        .data = revoked.data,
+                        .refs = taken.at,
+                        .ref_count = taken.count,
+                        .hops = revoked.hops};
+        tf_message_write_told(w, &told);
+        TF_ASSERT(tf_wr_len(w) - before == tf_message_told_len(&told));
     }
     TF_ASSERT(list.wire.len == 0);
 }
@@ -71,6 +96,9 @@ static void write_message(tf_writer *w, const tf_message *m)
         tf_message_write_drop(w, m->number, m->ack_delta, taken.at, taken.count);
         return;
     }
+    case TF_MESSAGE_REVOKE:
+        write_revoke(w, m);
+        return;
     case TF_MESSAGE_ACK:
         tf_message_write_ack(w, m->number, m->ack_delta);
         return;

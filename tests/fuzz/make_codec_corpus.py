@@ -36,7 +36,9 @@ MESSAGE_EDGES = {
     "claims_refs": "94030000dd7fffffff",
     "wide_integers": "dc0003 d005 d10000 cfffffffffffffffff",
     "promise_to_promise": "94020000 91 93 02 00 02",
-    "unknown_kind": "93040000",
+    "unknown_kind": "93060000",
+    "revoke_mode": "9404000091940402c40090",
+    "revoke_promise": "9404000091940200c40090",
 }
 FRAME_EDGES = {
     "link_ack_top": "04000c fffffffffffffffd 00 01 00 00",

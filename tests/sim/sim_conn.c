@@ -1,13 +1,15 @@
-/* Whole connections: two sessions with random programs on top of two links, over two lossy routes that stall, break and
- * come back, resumes after both were gone included. What sim_session checks of the sessions and sim_link of the links must
- * hold together: messages in order once (P2, P6), nothing leaks or dangles (P5), and silence at the end (P9).
+/* Whole connections: two nodes with the random programs of sim_refs, whose messages go over two links and two lossy
+ * routes that stall, break and come back, resumes after both were gone included. What sim_refs checks of references and
+ * sim_link of links must hold together: messages in order once (P2, P6), nothing leaks or dangles (P5), and silence at the
+ * end (P9).
  *
  *     sim_conn [--seeds A..B] [--verbose] */
+#include <stdarg.h>
 #include <stdlib.h>
 
 #include "tests/sim/faults.h"
+#include "tests/sim/refs/world.h"
 #include "tests/sim/seeds.h"
-#include "tests/sim/session_host.h"
 
 #define SEEDS_DEFAULT 150u
 #define TIMER_ACT 1u
@@ -19,8 +21,8 @@
 #define QUIET_SPAN (300 * TF_SECOND)
 #define ON_THE_WAY 65536u
 
-typedef struct conn {
-    sim_world world;
+typedef struct run_state {
+    world world;
     ends ends;
     redial redial;
     faults faults;
@@ -29,11 +31,11 @@ typedef struct conn {
     uint64_t sums[NET_ENDS][ON_THE_WAY]; /* of messages sent and not yet come, by sender */
     uint64_t sent[NET_ENDS];
     uint64_t got[NET_ENDS];
-} conn;
+} run_state;
 
-static conn now; /* the run that is going on: one at a time */
+static run_state now; /* the run that is going on: one at a time */
 
-static void fail(conn *c, const char *what)
+static void fail(run_state *c, const char *what)
 {
     (void)fprintf(stderr, "seed %llu, at %llu us: %s; ", (unsigned long long)c->ends.seed,
                   (unsigned long long)net_now(c->ends.net), what);
@@ -42,14 +44,24 @@ static void fail(conn *c, const char *what)
     abort();
 }
 
-/* --- one end --- */
-
-static void session_turn(conn *c, unsigned end, tf_slice message)
+_Noreturn void world_fail(const world *w, const char *what, const char *format, ...)
 {
-    c->world.now = net_now(c->ends.net);
-    sim_host_turn(&c->world, (int)end, message);
-    sim_check(&c->world);
+    va_list arguments;
+    va_start(arguments, format);
+    (void)fprintf(stderr, "sim_conn: seed %llu: %s: ", (unsigned long long)w->plan.seed, what);
+    (void)vfprintf(stderr, format, arguments);
+    (void)fprintf(stderr, "\n");
+    va_end(arguments);
+    abort();
 }
+
+void world_say(const world *w, const char *format, ...)
+{
+    (void)w;
+    (void)format;
+}
+
+/* --- one end --- */
 
 static uint64_t sum_of(tf_slice bytes)
 {
@@ -60,64 +72,78 @@ static uint64_t sum_of(tf_slice bytes)
     return sum;
 }
 
-static void message(void *ctx, unsigned end, tf_slice got, tf_route via)
+static conn_end *end_of(run_state *c, unsigned at)
 {
-    conn *c = ctx;
-    unsigned from = 1 - end;
+    return &c->world.conns[0].ends[at];
+}
+
+static void message(void *ctx, unsigned at, tf_slice got, tf_route via)
+{
+    run_state *c = ctx;
+    unsigned from = 1 - at;
     (void)via;
     if (c->got[from] == c->sent[from] || sum_of(got) != c->sums[from][c->got[from] % ON_THE_WAY]) {
         fail(c, "a message that was not sent, or not now");
     }
     c->got[from]++;
-    sim_trace(&c->world, got.data, got.len);
-    session_turn(c, end, got);
+    c->world.now = net_now(c->ends.net);
+    world_arrive(&c->world, end_of(c, at), got);
 }
 
-static void flush(conn *c, unsigned end)
+static void flush(run_state *c, unsigned at)
 {
-    tf_session *session = c->world.host[end].session;
     tf_slice out;
-    while (tf_session_peek_out(session, &out)) {
-        tf_err err = ends_queue(&c->ends, end, out);
+    while (world_peek(end_of(c, at), &out)) {
+        tf_err err = ends_queue(&c->ends, at, out);
         if (err == TF_ERR_AGAIN) {
             return;
         }
         if (err != TF_OK) {
             fail(c, tf_err_text(err));
         }
-        c->sums[end][c->sent[end]++ % ON_THE_WAY] = sum_of(out);
-        tf_session_pop_out(session);
+        c->sums[at][c->sent[at]++ % ON_THE_WAY] = sum_of(out);
+        world_pop(end_of(c, at));
     }
 }
 
 /* What is due and what waits, whenever the end has its turn. */
-static void turn(void *ctx, unsigned end)
+static void turn(void *ctx, unsigned at)
 {
-    conn *c = ctx;
-    tf_session *session = c->world.host[end].session;
-    c->world.now = net_now(c->ends.net);
-    while (tf_session_has_events(session)) {
-        session_turn(c, end, tf_slice_of(NULL, 0));
-    }
-    if (tf_session_deadline(session) <= c->world.now && tf_session_tick(session, c->world.now) != TF_OK) {
-        fail(c, "tf_session_tick");
-    }
-    flush(c, end);
-    tf_time due = tf_session_deadline(session);
-    if (due != TF_NEVER && due != c->session_timer[end]) {
-        c->session_timer[end] = due;
-        net_timer(c->ends.net, end, tf_time_max(due, c->world.now), TIMER_SESSION);
+    run_state *c = ctx;
+    world_tick(&c->world, &c->world.nodes[at], net_now(c->ends.net));
+    flush(c, at);
+    tf_time due = world_deadline(&c->world, &c->world.nodes[at]);
+    if (due != TF_NEVER && due != c->session_timer[at]) {
+        c->session_timer[at] = due;
+        net_timer(c->ends.net, at, tf_time_max(due, c->world.now), TIMER_SESSION);
     }
 }
 
-static uint64_t below(conn *c, uint64_t bound)
+static uint64_t below(run_state *c, uint64_t bound)
 {
     return tf_test_random_below(net_random(c->ends.net), bound);
 }
 
-static void timer(void *ctx, unsigned end, uint64_t id)
+/* One thing that an application does. */
+static void act(run_state *c, unsigned at)
 {
-    conn *c = ctx;
+    const plan *p = &c->world.plan;
+    unsigned total = 0;
+    for (unsigned i = OP_SEND; i <= OP_REVOKE; i++) {
+        total += p->weights[i];
+    }
+    uint64_t drawn = below(c, total);
+    unsigned chosen = OP_SEND;
+    for (; drawn >= p->weights[chosen]; chosen++) {
+        drawn -= p->weights[chosen];
+    }
+    step s = {.op = (op)chosen, .pick = at, .salt = (uint32_t)below(c, UINT32_MAX)};
+    world_step(&c->world, &s);
+}
+
+static void timer(void *ctx, unsigned at, uint64_t id)
+{
+    run_state *c = ctx;
     c->world.now = net_now(c->ends.net);
     if (id == TIMER_DIAL) {
         redial_timer(&c->redial);
@@ -127,24 +153,23 @@ static void timer(void *ctx, unsigned end, uint64_t id)
     }
     if (id == TIMER_FAULT) {
         faults_one(&c->faults);
-        net_timer(c->ends.net, end, c->world.now + 1 + below(c, 100 * TF_MS), id);
+        net_timer(c->ends.net, at, c->world.now + 1 + below(c, 100 * TF_MS), id);
     } else {
-        sim_host_act(&c->world, (int)end);
-        sim_check(&c->world);
-        net_timer(c->ends.net, end, c->world.now + 1 + below(c, ACT_SPACING), id);
+        act(c, at);
+        net_timer(c->ends.net, at, c->world.now + 1 + below(c, ACT_SPACING), id);
     }
 }
 
 /* --- a run --- */
 
-static void configure(tf_link_config *config, unsigned end)
+static void configure(tf_link_config *config, unsigned at)
 {
-    config->send_data = now.faults.data[end];
-    config->recv_data = now.faults.data[1 - end];
-    config->standby = now.faults.standby[end];
+    config->send_data = now.faults.data[at];
+    config->recv_data = now.faults.data[1 - at];
+    config->standby = now.faults.standby[at];
 }
 
-static void run_for(conn *c, tf_time span)
+static void run_for(run_state *c, tf_time span)
 {
     tf_time until = net_now(c->ends.net) + span;
     while (net_now(c->ends.net) < until) {
@@ -153,24 +178,25 @@ static void run_for(conn *c, tf_time span)
     }
 }
 
-static bool is_quiet(conn *c)
+static bool is_quiet(run_state *c)
 {
-    for (unsigned end = 0; end < NET_ENDS; end++) {
-        tf_session *session = c->world.host[end].session;
+    for (unsigned at = 0; at < NET_ENDS; at++) {
         tf_slice out;
-        if (!tf_link_is_quiet(c->ends.end[end].link) || tf_session_peek_out(session, &out) ||
-            tf_session_has_events(session) || tf_session_deadline(session) != TF_NEVER) {
+        if (!tf_link_is_quiet(c->ends.end[at].link) || world_peek(end_of(c, at), &out) ||
+            world_deadline(&c->world, &c->world.nodes[at]) != TF_NEVER) {
             return false;
         }
     }
     return true;
 }
 
-static void settle(conn *c)
+static void settle(void *ctx)
 {
+    run_state *c = ctx;
     tf_time until = net_now(c->ends.net) + QUIET_SPAN;
-    for (unsigned end = 0; end < NET_ENDS; end++) {
-        ends_pull(&c->ends, end);
+    for (unsigned at = 0; at < NET_ENDS; at++) {
+        flush(c, at);
+        ends_pull(&c->ends, at);
     }
     while (!is_quiet(c)) {
         if (net_now(c->ends.net) >= until) {
@@ -181,54 +207,30 @@ static void settle(conn *c)
     c->world.now = net_now(c->ends.net);
 }
 
-/* As in sim_session: resolves what is owed, lets go of everything; nothing may be left. */
-static void wind_down(conn *c)
-{
-    sim_world *w = &c->world;
-    settle(c);
-    sim_check_quiet(w, false);
-    for (bool busy = true; busy; settle(c)) {
-        bool first = sim_host_settle_one(w, 0);
-        bool second = sim_host_settle_one(w, 1);
-        busy = first || second;
-    }
-    sim_check_quiet(w, false);
-    for (bool busy = true; busy;) {
-        bool first = sim_host_forget_one(w, 0);
-        bool second = sim_host_forget_one(w, 1);
-        busy = first || second;
-        if (!busy) {
-            settle(c);
-            sim_host_break_cycles(w, 0);
-            sim_host_break_cycles(w, 1);
-            settle(c);
-        }
-    }
-    sim_check_quiet(w, true);
-}
-
 static uint64_t run(uint64_t seed, bool verbose)
 {
-    conn *c = &now;
+    run_state *c = &now;
     memset(c, 0, sizeof(*c));
     c->on = true;
-    sim_world_init(&c->world, seed);
+    plan p;
+    plan_make(&p, seed, SHAPE_XY, false);
+    world_init(&c->world, &p, false);
+    c->world.settle = settle;
+    c->world.settle_ctx = c;
     const ends_handlers handlers = {.ctx = c, .message = message, .timer = timer, .turn = turn};
     ends_init(&c->ends, seed, &handlers);
     redial_init(&c->redial, &c->ends, TIMER_DIAL);
     faults_draw(&c->faults, &c->ends, &c->redial);
     ends_start(&c->ends, configure);
     ends_connect(&c->ends);
-    for (unsigned end = 0; end < NET_ENDS; end++) {
-        net_timer(c->ends.net, end, net_now(c->ends.net), TIMER_ACT);
+    for (unsigned at = 0; at < NET_ENDS; at++) {
+        net_timer(c->ends.net, at, net_now(c->ends.net), TIMER_ACT);
     }
     net_timer(c->ends.net, 0, net_now(c->ends.net), TIMER_FAULT);
     run_for(c, FAULTS_SPAN);
     c->on = false;
-    c->world.host[0].closing = true;
-    c->world.host[1].closing = true;
     faults_heal(&c->faults);
-    wind_down(c);
+    world_end(&c->world);
     net_mix(c->ends.net, c->world.trace);
     uint64_t trace = net_trace(c->ends.net);
     if (verbose) {
@@ -238,7 +240,7 @@ static uint64_t run(uint64_t seed, bool verbose)
         faults_print(&c->faults, stdout);
     }
     ends_free(&c->ends);
-    sim_world_free(&c->world);
+    world_free(&c->world);
     return trace;
 }
 

@@ -58,7 +58,6 @@ typedef struct view {
 
 typedef struct sim_client {
     wire_side side;
-    tf_local_ids ids;
     tf_client *client;
     net *net;
     wire wire;
@@ -77,7 +76,6 @@ typedef struct sim {
     tf_time now;
     slow_store store;
     wire_side relay;
-    tf_local_ids relay_ids;
     uint64_t trace;
     sim_client clients[CLIENTS];
     tf_time fault_at;
@@ -216,7 +214,10 @@ static void take_events(sim *s, unsigned client)
         case TF_CLIENT_ENDED:
         case TF_CLIENT_CONFIRMED:
         case TF_CLIENT_ANSWER:
-            fail(s, "nobody trims, refuses for good or closes here");
+        case TF_CLIENT_PUBLISHED:
+        case TF_CLIENT_PUBLISH_REFUSED:
+        case TF_CLIENT_WITHDRAWN:
+            fail(s, "nobody trims, refuses for good, closes or publishes here");
             break;
         case TF_CLIENT_OPENED:
         case TF_CLIENT_ROOM:
@@ -244,23 +245,22 @@ static void make_relay(sim *s)
     tf_hub_config config = {.mem = &s->heap.mem,
                             .rand = &s->random.rand,
                             .store = &store,
-                            .ids = &s->relay_ids,
                             .instance = tf_test_random_u64(&s->random)};
     if (has(s, FAULT_TINY_QUEUE)) {
         config.out_queue_items = 8;
         config.out_queue_bytes = 4096;
     }
     memset(config.node_id.bytes, 0xee, TF_NODE_ID_LEN);
-    s->relay = (wire_side){NULL, &s->relay_ids, config.node_id, config.instance};
+    s->relay = (wire_side){NULL, config.node_id, config.instance};
     require(s, tf_hub_new(&s->relay.hub, &config) == TF_OK, "out of memory");
 }
 
 static void make_client(sim *s, unsigned index)
 {
     sim_client *c = &s->clients[index];
-    tf_hub_config config = {.mem = &s->heap.mem, .rand = &s->random.rand, .ids = &c->ids, .instance = 1000 + index};
+    tf_hub_config config = {.mem = &s->heap.mem, .rand = &s->random.rand, .instance = 1000 + index};
     memset(config.node_id.bytes, (int)index + 1, TF_NODE_ID_LEN);
-    c->side = (wire_side){NULL, &c->ids, config.node_id, config.instance};
+    c->side = (wire_side){NULL, config.node_id, config.instance};
     require(s, tf_hub_new(&c->side.hub, &config) == TF_OK, "out of memory");
     tf_client_config client = {.instance = config.instance, .queue_items = 64};
     require(s, tf_client_new(&c->client, c->side.hub, &client) == TF_OK, "out of memory");

@@ -113,7 +113,7 @@ static void make_end(wire *w, unsigned end, const wire_side *own, const wire_sid
     config.session = (tf_session_config){.side = end == 0 ? TF_SIDE_DIALLER : TF_SIDE_ACCEPTOR,
                                          .local = limits,
                                          .remote = limits,
-                                         .ids = own->ids,
+                                         .refs = tf_hub_refs(own->hub),
                                          .root = tf_hub_root(own->hub),
                                          .hash_key = tf_rand_u64(w->rand),
                                          .mem = w->mem};

@@ -43,7 +43,6 @@ typedef struct wire {
 
 typedef struct wire_side {
     tf_hub *hub;
-    tf_local_ids *ids;
     tf_node_id id;
     uint64_t instance;
 } wire_side;

@@ -22,8 +22,28 @@ static void check(bool condition, const char *what)
 
 tf_session_limits tf_pair_limits(void)
 {
-    return (tf_session_limits){
-        .max_message = 65536, .max_refs = 1000, .max_promises = 1000, .max_results = 500};
+    return (tf_session_limits){.max_message = 65536, .max_refs = 1000, .max_promises = 1000, .max_results = 500};
+}
+
+static tf_err init_side(tf_pair *pair, int i, const tf_session_limits announced[2])
+{
+    tf_pair_side *side = &pair->side[i];
+    side->holds = true;
+    tf_err err = tf_router_new(&side->router, pair->mem, 7);
+    if (err != TF_OK) {
+        return err;
+    }
+    tf_session_config config = {
+        .side = i == 0 ? TF_SIDE_DIALLER : TF_SIDE_ACCEPTOR,
+        .local = announced == NULL ? tf_pair_limits() : announced[i],
+        .remote = announced == NULL ? tf_pair_limits() : announced[1 - i],
+        .refs = tf_router_refs(side->router),
+        .root = tf_router_new_object(side->router),
+        .hash_key = 7,
+        .mem = pair->mem,
+    };
+    err = tf_session_new(&side->session, &config);
+    return err == TF_OK ? tf_router_attach(side->router, side->session, pair) : err;
 }
 
 tf_err tf_pair_init(tf_pair *pair, const tf_mem *mem, const tf_session_limits announced[2])
@@ -31,18 +51,7 @@ tf_err tf_pair_init(tf_pair *pair, const tf_mem *mem, const tf_session_limits an
     *pair = (tf_pair){.mem = mem, .now = 1000};
     tf_err err = TF_OK;
     for (int i = 0; i < 2 && err == TF_OK; i++) {
-        tf_pair_side *side = &pair->side[i];
-        side->holds = true;
-        tf_session_config config = {
-            .side = i == 0 ? TF_SIDE_DIALLER : TF_SIDE_ACCEPTOR,
-            .local = announced == NULL ? tf_pair_limits() : announced[i],
-            .remote = announced == NULL ? tf_pair_limits() : announced[1 - i],
-            .ids = &side->ids,
-            .root = tf_local_next(&side->ids),
-            .hash_key = 7,
-            .mem = mem,
-        };
-        err = tf_session_new(&side->session, &config);
+        err = init_side(pair, i, announced);
     }
     return err;
 }
@@ -50,12 +59,27 @@ tf_err tf_pair_init(tf_pair *pair, const tf_mem *mem, const tf_session_limits an
 void tf_pair_free(tf_pair *pair)
 {
     for (int i = 0; i < 2; i++) {
-        while (pair->side[i].line != NULL) {
+        tf_pair_side *side = &pair->side[i];
+        while (side->line != NULL) {
             tf_pair_lose(pair, i);
         }
-        tf_session_free(pair->side[i].session);
-        pair->side[i].session = NULL;
+        if (side->session != NULL) {
+            tf_router_detach(side->router, pair->now, side->session);
+            tf_session_free(side->session);
+            side->session = NULL;
+        }
+        tf_router_event event;
+        while (side->router != NULL && tf_router_next_event(side->router, &event)) {
+        }
+        tf_router_free(side->router);
+        side->router = NULL;
     }
+}
+
+void tf_pair_cut(tf_pair *pair, int side)
+{
+    tf_router_detach(pair->side[side].router, pair->now, pair->side[side].session);
+    tf_pair_turn(pair, side);
 }
 
 void tf_pair_put(tf_pair *pair, int to, tf_slice bytes)
@@ -77,6 +101,7 @@ size_t tf_pair_flush(tf_pair *pair, int from)
 {
     tf_session *session = pair->side[from].session;
     size_t count = 0;
+    tf_pair_turn(pair, from);
     for (tf_slice out; tf_session_peek_out(session, &out); count++) {
         tf_pair_put(pair, 1 - from, out);
         tf_session_pop_out(session);
@@ -104,7 +129,30 @@ void tf_pair_lose(tf_pair *pair, int to)
     free(take(&pair->side[to]));
 }
 
-static void record(tf_pair_side *side, const tf_session_event *event)
+static bool was_resolved(const tf_pair_side *side, tf_local promise)
+{
+    for (size_t i = 0; i < side->event_count; i++) {
+        if (side->events[i].type == TF_ROUTER_RESOLVED && side->events[i].local == promise) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* An object of its own needs no hold; a resolved promise is told once, or a cycle would be for ever. */
+static void hold(tf_pair_side *side, const tf_mention *what)
+{
+    tf_session *owner = NULL;
+    size_t exports = 0;
+    bool revoked = false;
+    bool known = side->holds && what->local != TF_LOCAL_NONE &&
+                 tf_router_describe(side->router, what->local, &owner, &exports, &revoked);
+    if (known && (owner != NULL || (what->kind == TF_REF_PROMISE && !was_resolved(side, what->local)))) {
+        tf_router_hold(side->router, what->local);
+    }
+}
+
+static void record(tf_pair_side *side, const tf_router_event *event)
 {
     check(side->event_count < TF_PAIR_EVENTS_MAX, "too many events");
     check(event->ref_count <= TF_PAIR_REFS_MAX, "too many refs");
@@ -115,18 +163,15 @@ static void record(tf_pair_side *side, const tf_session_event *event)
         .result = event->result,
         .kind = event->kind,
         .object = event->object,
+        .hard = event->hard,
         .ref_count = event->ref_count,
     };
     for (size_t i = 0; i < event->ref_count; i++) {
         copy->refs[i] = event->refs[i];
-        if (side->holds) {
-            tf_session_hold(side->session, event->refs[i].local);
-        }
+        hold(side, &event->refs[i]);
     }
-    if (side->holds && event->object.local != TF_LOCAL_NONE) {
-        tf_session_hold(side->session, event->object.local);
-    }
-    tf_slice text = event->type == TF_SESSION_DELIVER ? event->method : event->data;
+    hold(side, &event->object);
+    tf_slice text = event->type == TF_ROUTER_DELIVER ? event->method : event->data;
     if (text.len > 0) {
         memcpy(copy->text, text.data, text.len < TF_PAIR_TEXT_MAX ? text.len : TF_PAIR_TEXT_MAX - 1);
     }
@@ -135,13 +180,17 @@ static void record(tf_pair_side *side, const tf_session_event *event)
 void tf_pair_turn(tf_pair *pair, int of)
 {
     tf_pair_side *side = &pair->side[of];
-    for (tf_session_event event; tf_session_next_event(side->session, &event);) {
+    for (tf_router_event event; tf_router_next_event(side->router, &event);) {
         record(side, &event);
         if (side->on_event != NULL) {
             side->on_event(pair, of);
         }
     }
-    side->err = tf_session_done(side->session, pair->now);
+    tf_session *failed = NULL;
+    tf_err err = TF_OK;
+    if (tf_router_next_failed(side->router, &failed, &err)) {
+        side->err = err;
+    }
 }
 
 bool tf_pair_step(tf_pair *pair, int to)
@@ -155,7 +204,7 @@ bool tf_pair_step(tf_pair *pair, int to)
     uint8_t *exact = malloc(message->len == 0 ? 1 : message->len);
     check(exact != NULL, "out of memory");
     memcpy(exact, message->bytes, message->len);
-    side->err = tf_session_recv(side->session, pair->now, tf_slice_of(exact, message->len));
+    side->err = tf_router_recv(side->router, side->session, pair->now, tf_slice_of(exact, message->len));
     if (side->err == TF_OK) {
         tf_pair_turn(pair, to);
     }
@@ -171,35 +220,41 @@ void tf_pair_deliver_all(tf_pair *pair, int to)
     }
 }
 
+static tf_time next_deadline(const tf_pair *pair)
+{
+    tf_time next = TF_NEVER;
+    for (int i = 0; i < 2; i++) {
+        next = tf_time_min(next, tf_session_deadline(pair->side[i].session));
+        next = tf_time_min(next, tf_router_deadline(pair->side[i].router));
+    }
+    return next;
+}
+
 void tf_pair_settle(tf_pair *pair)
 {
     for (int round = 0; round < 100000; round++) {
         bool busy = false;
-        tf_time next = TF_NEVER;
         for (int i = 0; i < 2; i++) {
-            if (tf_session_has_events(pair->side[i].session)) {
-                tf_pair_turn(pair, i);
-                busy = true;
-            }
             busy = tf_pair_flush(pair, i) > 0 || busy;
             busy = tf_pair_step(pair, i) || busy;
-            next = tf_time_min(next, tf_session_deadline(pair->side[i].session));
         }
         if (busy) {
             continue;
         }
+        tf_time next = next_deadline(pair);
         if (next == TF_NEVER) {
             return;
         }
         pair->now = tf_time_max(pair->now, next);
         for (int i = 0; i < 2; i++) {
             pair->side[i].err = tf_session_tick(pair->side[i].session, pair->now);
+            tf_router_tick(pair->side[i].router, pair->now);
         }
     }
     check(false, "never silent");
 }
 
-const tf_pair_event *tf_pair_find(const tf_pair *pair, int side, tf_session_event_type type, size_t n)
+const tf_pair_event *tf_pair_find(const tf_pair *pair, int side, tf_router_event_type type, size_t n)
 {
     const tf_pair_side *s = &pair->side[side];
     for (size_t i = 0; i < s->event_count; i++) {
@@ -210,7 +265,7 @@ const tf_pair_event *tf_pair_find(const tf_pair *pair, int side, tf_session_even
     return NULL;
 }
 
-size_t tf_pair_count(const tf_pair *pair, int side, tf_session_event_type type)
+size_t tf_pair_count(const tf_pair *pair, int side, tf_router_event_type type)
 {
     size_t count = 0;
     while (tf_pair_find(pair, side, type, count) != NULL) {
@@ -232,46 +287,64 @@ tf_session_stats tf_pair_stats(const tf_pair *pair, int side)
     return stats;
 }
 
+tf_router_stats tf_pair_node(const tf_pair *pair, int side)
+{
+    tf_router_stats stats;
+    tf_router_get_stats(pair->side[side].router, &stats);
+    return stats;
+}
+
 bool tf_pair_is_empty(const tf_pair *pair)
 {
     for (int i = 0; i < 2; i++) {
         tf_session_stats stats = tf_pair_stats(pair, i);
+        tf_router_stats node = tf_pair_node(pair, i);
         if (stats.imports != 1 || stats.exports != 1 || stats.promises_ours != 0 || stats.promises_theirs != 0 ||
-            stats.retirements != 0 || stats.held_items != 0 || stats.held_bytes != 0) {
+            stats.retirements != 0 || stats.kept_bytes != 0 || node.records != 2 || node.held_items != 0 ||
+            node.held_bytes != 0 || node.fences != 0) {
             return false;
         }
     }
     return true;
 }
 
-static tf_local deliver(tf_pair *pair, int from, const tf_delivery *delivery)
+static tf_local deliver(tf_pair *pair, int from, const tf_router_send *send)
 {
     tf_local result = TF_LOCAL_NONE;
-    tf_err err = tf_session_deliver(pair->side[from].session, pair->now, delivery, &result);
+    tf_err err = tf_router_deliver(pair->side[from].router, pair->now, send, &result);
     check(err == TF_OK, tf_err_text(err));
     return result;
 }
 
 tf_local tf_pair_send(tf_pair *pair, int from, tf_local target, const char *method, bool want)
 {
-    tf_delivery delivery = {.target = target, .method = tf_slice_str(method), .want_result = want};
-    return deliver(pair, from, &delivery);
+    tf_router_send send = {.target = target, .method = tf_slice_str(method), .want_result = want};
+    return deliver(pair, from, &send);
 }
 
-tf_local tf_pair_send_ref(tf_pair *pair, int from, tf_local target, const char *method, tf_local local, tf_ref_kind kind)
+tf_local tf_pair_send_ref(tf_pair *pair, int from, tf_local target, const char *method, tf_local local,
+                          tf_ref_kind kind)
 {
     tf_mention mention = {.local = local, .kind = kind};
-    tf_delivery delivery = {.target = target,
-                            .method = tf_slice_str(method),
-                            .refs = &mention,
-                            .ref_count = 1,
-                            .want_result = true};
-    return deliver(pair, from, &delivery);
+    tf_router_send send = {
+        .target = target, .method = tf_slice_str(method), .refs = &mention, .ref_count = 1, .want_result = true};
+    return deliver(pair, from, &send);
+}
+
+tf_err tf_pair_send_refs(tf_pair *pair, int from, const tf_mention *refs, size_t count, bool want)
+{
+    tf_local result = TF_LOCAL_NONE;
+    tf_router_send send = {.target = TF_PAIR_PEER_ROOT,
+                           .method = tf_slice_str("m"),
+                           .refs = refs,
+                           .ref_count = count,
+                           .want_result = want};
+    return tf_router_deliver(pair->side[from].router, pair->now, &send, &result);
 }
 
 static void resolve(tf_pair *pair, int from, const tf_answer *answer)
 {
-    tf_err err = tf_session_resolve(pair->side[from].session, pair->now, answer, 1);
+    tf_err err = tf_router_resolve(pair->side[from].router, pair->now, answer, 1);
     check(err == TF_OK, tf_err_text(err));
 }
 
@@ -294,9 +367,37 @@ void tf_pair_reject(tf_pair *pair, int from, tf_local promise, const char *data)
     resolve(pair, from, &answer);
 }
 
-tf_local tf_pair_new_local(tf_pair *pair, int side)
+void tf_pair_revoke(tf_pair *pair, int side, tf_local object, bool hard, const char *data)
 {
-    return tf_local_next(&pair->side[side].ids);
+    tf_revocation revocation = {.object = object, .hard = hard, .data = tf_slice_str(data)};
+    tf_err err = tf_router_revoke(pair->side[side].router, pair->now, &revocation);
+    check(err == TF_OK, tf_err_text(err));
+}
+
+tf_local tf_pair_new_object(tf_pair *pair, int side)
+{
+    return tf_router_new_object(pair->side[side].router);
+}
+
+tf_local tf_pair_new_promise(tf_pair *pair, int side)
+{
+    tf_local promise = tf_router_new_promise(pair->side[side].router);
+    check(promise != TF_LOCAL_NONE, "out of memory");
+    return promise;
+}
+
+tf_local tf_pair_send_promise(tf_pair *pair, int from, const char *method)
+{
+    tf_local promise = tf_pair_new_promise(pair, from);
+    (void)tf_pair_send_ref(pair, from, TF_PAIR_PEER_ROOT, method, promise, TF_REF_PROMISE);
+    tf_router_release(pair->side[from].router, pair->now, promise);
+    return promise;
+}
+
+void tf_pair_release(tf_pair *pair, int side, tf_local local)
+{
+    tf_router_release(pair->side[side].router, pair->now, local);
+    tf_pair_turn(pair, side);
 }
 
 static void begin(tf_pair *pair)
@@ -308,10 +409,10 @@ static void begin(tf_pair *pair)
 tf_local tf_pair_export(tf_pair *pair, tf_local *object)
 {
     begin(pair);
-    *object = tf_pair_new_local(pair, 0);
+    *object = tf_pair_new_object(pair, 0);
     (void)tf_pair_send_ref(pair, 0, TF_PAIR_PEER_ROOT, "m", *object, TF_REF_OBJECT);
     tf_pair_deliver_all(pair, 1);
-    const tf_pair_event *call = tf_pair_find(pair, 1, TF_SESSION_DELIVER, 0);
+    const tf_pair_event *call = tf_pair_find(pair, 1, TF_ROUTER_DELIVER, 0);
     check(call != NULL && call->ref_count == 1, "the object was not exported");
     tf_local import = call->refs[0].local;
     tf_pair_resolve_data(pair, 1, call->result, "");
@@ -325,7 +426,7 @@ tf_local tf_pair_ask(tf_pair *pair, tf_local *theirs)
     begin(pair);
     tf_local result = tf_pair_send(pair, 0, TF_PAIR_PEER_ROOT, "get", true);
     tf_pair_deliver_all(pair, 1);
-    const tf_pair_event *call = tf_pair_find(pair, 1, TF_SESSION_DELIVER, 0);
+    const tf_pair_event *call = tf_pair_find(pair, 1, TF_ROUTER_DELIVER, 0);
     check(call != NULL, "nothing was asked");
     *theirs = call->result;
     tf_pair_forget_events(pair);
@@ -334,13 +435,14 @@ tf_local tf_pair_ask(tf_pair *pair, tf_local *theirs)
 
 void tf_pair_answer_all(tf_pair *pair, int side)
 {
-    for (size_t i = 0; i < tf_pair_count(pair, side, TF_SESSION_DELIVER); i++) {
-        const tf_pair_event *call = tf_pair_find(pair, side, TF_SESSION_DELIVER, i);
+    tf_router *router = pair->side[side].router;
+    for (size_t i = 0; i < tf_pair_count(pair, side, TF_ROUTER_DELIVER); i++) {
+        const tf_pair_event *call = tf_pair_find(pair, side, TF_ROUTER_DELIVER, i);
         if (call == NULL) {
             return;
         }
         for (size_t k = 0; k < call->ref_count; k++) {
-            tf_session_release(pair->side[side].session, pair->now, call->refs[k].local);
+            tf_router_release(router, pair->now, call->refs[k].local);
         }
         if (call->result != TF_LOCAL_NONE) {
             tf_pair_resolve_data(pair, side, call->result, "");

@@ -67,7 +67,7 @@ static inline void answer_call(setup *s, const raw_answer *call, tf_slice data, 
                             .data = data,
                             .refs = &mention,
                             .ref_count = ref == TF_LOCAL_NONE ? 0 : 1};
-    ck_assert_int_eq(tf_session_resolve(s->relay->end->conn->session, s->cw.w.now, &resolution, 1), TF_OK);
+    ck_assert_int_eq(tf_router_resolve(s->relay->end->router, s->cw.w.now, &resolution, 1), TF_OK);
     raw_settle(s->relay);
 }
 
@@ -92,8 +92,8 @@ static inline void answer_refused(setup *s, const char *method, tf_refusal refus
 
 static inline void tell(setup *s, const char *method, tf_slice args)
 {
-    tf_delivery delivery = {.target = s->sink, .method = tf_slice_str(method), .args = args};
-    ck_assert_int_eq(tf_session_deliver(s->relay->end->conn->session, s->cw.w.now, &delivery, NULL), TF_OK);
+    tf_router_send send = {.target = s->sink, .method = tf_slice_str(method), .args = args};
+    ck_assert_int_eq(tf_router_deliver(s->relay->end->router, s->cw.w.now, &send, NULL), TF_OK);
 }
 
 static inline void tell_activity(setup *s, uint64_t epoch, uint64_t seq, size_t body_len)
@@ -136,7 +136,7 @@ static inline void connect_relay(setup *s)
 
 static inline void answer_open(setup *s, uint64_t dedup_age_ms)
 {
-    s->channel = tf_local_next(&s->relay->end->ids);
+    s->channel = tf_router_new_object(s->relay->end->router);
     tf_result_open_write(
         to_say(s),
         &(tf_result_open){.epoch = 7, .max_in_flight = 32, .max_body = 1000, .dedup_age_ms = dedup_age_ms});
@@ -146,7 +146,7 @@ static inline void answer_open(setup *s, uint64_t dedup_age_ms)
 static inline void answer_subscribe(setup *s, const tf_result_subscribe *start)
 {
     s->sink = asked(s, "subscribe")->ref;
-    s->subscription = tf_local_next(&s->relay->end->ids);
+    s->subscription = tf_router_new_object(s->relay->end->router);
     tf_result_subscribe_write(to_say(s), start);
     answer(s, "subscribe", said(s), s->subscription, false);
 }

@@ -19,7 +19,6 @@
 /* -- the world ----------------------------------------------------------------------------------------------------- */
 
 typedef struct world_node {
-    tf_local_ids ids;
     tf_node_id id;
     uint64_t instance;
     stub_store stub;
@@ -31,8 +30,8 @@ typedef struct world_node {
 /* One end of a connection: of a node, or raw. */
 typedef struct world_end {
     tf_conn *conn;
-    world_node *node; /* NULL: raw */
-    tf_local_ids ids; /* raw */
+    world_node *node;  /* NULL: raw */
+    tf_router *router; /* of a node: its hub's; raw: its own */
     bool blocked;     /* takes nothing from its stream: a slow reader */
 } world_end;
 
@@ -56,6 +55,7 @@ typedef struct world {
     uint32_t max_message;
     bool relay; /* the dialler has the relay right */
     uint32_t max_in_flight; /* told to clients; 0: the hub's */
+    uint8_t raw_id; /* number of the node id of raw ends; 0: 99 */
 } world;
 
 static inline void world_init(world *w, uint64_t seed)
@@ -87,7 +87,6 @@ static inline world_node *world_add(world *w, bool store, const tf_hub_config *c
     filled.rand = &w->random.rand;
     filled.node_id = node->id;
     filled.instance = node->instance;
-    filled.ids = &node->ids;
     tf_store got;
     if (store) {
         tf_memory_store_config memory = {.mem = &w->heap.mem, .hash_key = 7};
@@ -102,14 +101,20 @@ static inline world_node *world_add(world *w, bool store, const tf_hub_config *c
 
 static inline tf_conn *world_make(world *w, world_end *end, const world_end *peer, tf_side side, uint64_t instance)
 {
+    if (end->node != NULL) {
+        end->router = end->node->hub->router;
+    } else {
+        ck_assert_int_eq(tf_router_new(&end->router, &w->heap.mem, 3), TF_OK);
+    }
     tf_conn_config config = {.relay = w->relay && side == TF_SIDE_ACCEPTOR, .mem = &w->heap.mem};
+    tf_node_id raw_id = world_id(w->raw_id != 0 ? w->raw_id : 99);
     tf_session_limits limits = {w->max_message, TF_REFS_MAX, TF_PROMISES_MAX, TF_RESULTS_MAX};
     config.peer_max_in_flight = w->max_in_flight != 0 ? w->max_in_flight
                                 : peer->node != NULL  ? tf_hub_max_in_flight(peer->node->hub)
                                                       : TF_MAX_IN_FLIGHT;
     config.link = (tf_link_config){.mem = &w->heap.mem,
                                    .rand = &w->random.rand,
-                                   .peer = peer->node != NULL ? peer->node->id : world_id(99),
+                                   .peer = peer->node != NULL ? peer->node->id : raw_id,
                                    .peer_instance = instance,
                                    .session = w->sessions,
                                    .routes = TF_ROUTES_STREAM,
@@ -125,14 +130,16 @@ static inline tf_conn *world_make(world *w, world_end *end, const world_end *pee
     config.session = (tf_session_config){.side = side,
                                          .local = limits,
                                          .remote = limits,
-                                         .ids = end->node != NULL ? &end->node->ids : &end->ids,
+                                         .refs = tf_router_refs(end->router),
                                          .root = end->node != NULL ? tf_hub_root(end->node->hub)
-                                                                   : tf_local_next(&end->ids),
+                                                                   : tf_router_new_object(end->router),
                                          .hash_key = 5,
                                          .mem = &w->heap.mem};
     ck_assert_int_eq(tf_conn_new(&end->conn, &config, w->now), TF_OK);
     if (end->node != NULL) {
         ck_assert_int_eq(tf_hub_attach(end->node->hub, w->now, end->conn), TF_OK);
+    } else {
+        ck_assert_int_eq(tf_router_attach(end->router, end->conn->session, NULL), TF_OK);
     }
     tf_link_stream_up(tf_conn_link(end->conn), w->now, 1);
     return end->conn;
@@ -162,8 +169,12 @@ static inline void world_disconnect(world *w, world_pair *pair)
         world_end *end = &pair->end[i];
         if (end->node != NULL) {
             tf_hub_detach(end->node->hub, w->now, end->conn);
+            tf_conn_free(end->conn);
+        } else {
+            tf_router_detach(end->router, w->now, end->conn->session);
+            tf_conn_free(end->conn);
+            tf_router_free(end->router);
         }
-        tf_conn_free(end->conn);
     }
     pair->open = false;
 }
@@ -186,7 +197,6 @@ static inline void world_restart(world *w, world_node *node)
                             .rand = &w->random.rand,
                             .node_id = node->id,
                             .instance = node->instance,
-                            .ids = &node->ids,
                             .store = &store};
     ck_assert_int_eq(tf_hub_new(&node->hub, &config), TF_OK);
 }
@@ -332,44 +342,52 @@ typedef struct raw_peer {
     tf_err error; /* of recv */
 } raw_peer;
 
-static inline void raw_note(raw_peer *raw, const tf_session_event *event)
+static inline void raw_note(raw_peer *raw, const tf_router_event *event)
 {
     ck_assert_uint_lt(raw->count, WORLD_ANSWERS);
     raw_answer *answer = &raw->answers[raw->count++];
-    bool is_deliver = event->type == TF_SESSION_DELIVER;
+    bool is_deliver = event->type == TF_ROUTER_DELIVER;
     tf_slice data = is_deliver ? event->args : event->data;
     *answer = (raw_answer){.promise = event->local,
                            .rejected = !is_deliver && event->kind == TF_RESOLUTION_REJECTION,
                            .is_deliver = is_deliver,
                            .len = data.len < WORLD_TEXT ? data.len : WORLD_TEXT};
-    memcpy(answer->text, data.data, answer->len);
+    if (answer->len > 0) {
+        memcpy(answer->text, data.data, answer->len);
+    }
     if (is_deliver) {
         size_t len = event->method.len < sizeof(answer->method) ? event->method.len : sizeof(answer->method) - 1;
         memcpy(answer->method, event->method.data, len);
         answer->result = event->result;
     }
-    if (event->ref_count > 0) {
-        answer->ref = event->refs[0].local;
-        tf_session_hold(raw->end->conn->session, answer->ref);
+    bool to_object = event->type == TF_ROUTER_RESOLVED && event->kind == TF_RESOLUTION_OBJECT;
+    if (event->ref_count > 0 || to_object) {
+        answer->ref = to_object ? event->object.local : event->refs[0].local;
+        tf_router_hold(raw->end->router, answer->ref);
+    }
+}
+
+/* What follows from what it did or got. */
+static inline void raw_events(raw_peer *raw)
+{
+    tf_router_event event;
+    while (tf_router_next_event(raw->end->router, &event)) {
+        if (event.type == TF_ROUTER_DELIVER || event.type == TF_ROUTER_RESOLVED || event.type == TF_ROUTER_REVOKED) {
+            raw_note(raw, &event);
+        }
     }
 }
 
 /* Takes up to `most` messages that have come. */
 static inline size_t raw_take(raw_peer *raw, size_t most)
 {
-    tf_session_event event;
     tf_slice message = {NULL, 0};
     tf_route via = TF_ROUTE_STREAM;
     size_t taken = 0;
     while (taken < most && tf_link_next_message(raw->end->conn->link, &message, &via)) {
-        raw->error = tf_session_recv(raw->end->conn->session, raw->w->now, message);
+        raw->error = tf_router_recv(raw->end->router, raw->end->conn->session, raw->w->now, message);
         ck_assert_int_eq(raw->error, TF_OK);
-        while (tf_session_next_event(raw->end->conn->session, &event)) {
-            if (event.type != TF_SESSION_DROPPED) {
-                raw_note(raw, &event);
-            }
-        }
-        ck_assert_int_eq(tf_session_done(raw->end->conn->session, raw->w->now), TF_OK);
+        raw_events(raw);
         taken++;
     }
     return taken;
@@ -379,6 +397,7 @@ static inline size_t raw_take(raw_peer *raw, size_t most)
 static inline void raw_settle(raw_peer *raw)
 {
     do {
+        raw_events(raw);
         world_settle(raw->w);
     } while (raw_take(raw, SIZE_MAX) > 0);
 }
@@ -387,14 +406,19 @@ static inline tf_local raw_call(raw_peer *raw, tf_local target, const char *meth
 {
     tf_local promise = TF_LOCAL_NONE;
     tf_mention mention = {ref, TF_REF_OBJECT};
-    tf_delivery delivery = {.target = target,
-                            .method = tf_slice_str(method),
-                            .args = args,
-                            .refs = &mention,
-                            .ref_count = ref == TF_LOCAL_NONE ? 0 : 1,
-                            .want_result = true};
-    ck_assert_int_eq(tf_session_deliver(raw->end->conn->session, raw->w->now, &delivery, &promise), TF_OK);
+    tf_router_send send = {.target = target,
+                           .method = tf_slice_str(method),
+                           .args = args,
+                           .refs = &mention,
+                           .ref_count = ref == TF_LOCAL_NONE ? 0 : 1,
+                           .want_result = true};
+    ck_assert_int_eq(tf_router_deliver(raw->end->router, raw->w->now, &send, &promise), TF_OK);
     return promise;
+}
+
+static inline tf_local raw_root(const raw_peer *raw)
+{
+    return tf_session_peer_root(raw->end->conn->session);
 }
 
 /* NULL: no answer yet. */
@@ -497,7 +521,7 @@ static inline raw_peer *raw_acceptor(world *w, world_node *node)
     return raw;
 }
 
-/* A raw peer that dialled the node; its node id is 99. To be freed after the world. */
+/* A raw peer that dialled the node; its node id is 99, or w->raw_id. To be freed after the world. */
 static inline raw_peer *raw_new(world *w, world_node *node, uint64_t instance)
 {
     raw_peer *raw = calloc(1, sizeof(*raw));

@@ -32,8 +32,8 @@ static inline tf_local raw_ask(raw_peer *raw, tf_local target, const char *metho
 /* A call without a result. */
 static inline void raw_tell(raw_peer *raw, tf_local target, const char *method, const raw_args *args)
 {
-    tf_delivery delivery = {.target = target, .method = tf_slice_str(method), .args = raw_bytes(args)};
-    ck_assert_int_eq(tf_session_deliver(raw->end->conn->session, raw->w->now, &delivery, NULL), TF_OK);
+    tf_router_send send = {.target = target, .method = tf_slice_str(method), .args = raw_bytes(args)};
+    ck_assert_int_eq(tf_router_deliver(raw->end->router, raw->w->now, &send, NULL), TF_OK);
     raw_settle(raw);
 }
 
@@ -60,7 +60,7 @@ static inline tf_local raw_ask_subscribe(raw_peer *raw, const tf_args_subscribe 
 /* limit 0: none. */
 static inline raw_sub raw_subscribe(raw_peer *raw, const tf_args_subscribe *args)
 {
-    raw_sub sub = {.raw = raw, .sink = tf_local_next(&raw->end->ids), .seen = raw->count};
+    raw_sub sub = {.raw = raw, .sink = tf_router_new_object(raw->end->router), .seen = raw->count};
     tf_local promise = raw_ask_subscribe(raw, args, sub.sink);
     ck_assert_str_eq(raw_outcome(raw, promise), "acked");
     const raw_answer *answer = raw_find(raw, promise);

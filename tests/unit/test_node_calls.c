@@ -23,6 +23,8 @@ typedef union any {
     tf_args_trim trim;
     tf_args_gaps gaps;
     tf_args_forget_cursor forget_cursor;
+    tf_args_name name;
+    tf_args_refs refs;
     tf_result_channels result_channels;
     tf_result_info info;
     tf_result_trim result_trim;
@@ -31,6 +33,8 @@ typedef union any {
     tf_channel_state state;
     tf_cursor_state cursor;
     tf_hole hole;
+    tf_ref_state ref;
+    tf_result_refs result_refs;
 } any;
 
 static tf_err read_open(tf_slice in, any *out) { return tf_args_open_read(in, &out->open); }
@@ -57,6 +61,9 @@ static tf_err read_forget_cursor(tf_slice in, any *out)
 {
     return tf_args_forget_cursor_read(in, &out->forget_cursor);
 }
+static tf_err read_name(tf_slice in, any *out) { return tf_args_name_read(in, &out->name); }
+static tf_err read_refs(tf_slice in, any *out) { return tf_args_refs_read(in, &out->refs); }
+static tf_err read_ref_state(tf_slice in, any *out) { return tf_ref_state_read(in, &out->ref); }
 static tf_err read_result_trim(tf_slice in, any *out) { return tf_result_trim_read(in, &out->result_trim); }
 static tf_err read_state(tf_slice in, any *out) { return tf_channel_state_read(in, &out->state); }
 static tf_err read_cursor(tf_slice in, any *out) { return tf_cursor_state_read(in, &out->cursor); }
@@ -70,6 +77,16 @@ static tf_err read_result_channels(tf_slice in, any *out)
     while (err == TF_OK && tf_items_next(&out->result_channels.items, &item)) {
         tf_channel_state state;
         err = tf_channel_state_read(item, &state);
+    }
+    return err;
+}
+static tf_err read_result_refs(tf_slice in, any *out)
+{
+    tf_slice item;
+    tf_err err = tf_result_refs_read(in, &out->result_refs);
+    while (err == TF_OK && tf_items_next(&out->result_refs.items, &item)) {
+        tf_ref_state state;
+        err = tf_ref_state_read(item, &state);
     }
     return err;
 }
@@ -116,8 +133,8 @@ typedef struct form {
     size_t len;
 } form;
 
-#define ARGUMENTS 11u
-#define FORMS 26u
+#define ARGUMENTS 13u
+#define FORMS 30u
 
 static const tf_slice id = {(const uint8_t *)"id-1", 4};
 static const tf_node_id owner = {{7}};
@@ -135,7 +152,9 @@ static void write_arguments(tf_writer *w, size_t index)
     case 7: tf_args_confirm_write(w, &(tf_args_confirm){1, 2}); break;
     case 8: tf_args_trim_write(w, &(tf_args_trim){1}); break;
     case 9: tf_args_gaps_write(w, &(tf_args_gaps){2}); break;
-    default: tf_args_forget_cursor_write(w, &(tf_args_forget_cursor){id, true, owner}); break;
+    case 10: tf_args_forget_cursor_write(w, &(tf_args_forget_cursor){id, true, owner}); break;
+    case 11: tf_args_name_write(w, &(tf_args_name){id}); break;
+    default: tf_args_refs_write(w, &(tf_args_refs){1, 2}); break;
     }
 }
 
@@ -144,31 +163,39 @@ static void write_list(tf_writer *w, size_t index)
     tf_channel_state state = {id, 1, 2, 3, 4, 5, true};
     tf_cursor_state cursor = {id, owner, 1, 2, 3};
     tf_hole hole = {1, 2, id};
+    tf_ref_state ref = {
+        .ref = 4, .local = 5, .is_revoked = true, .is_retired = true, .retired = 6, .is_mentioned = true, .count = 7};
     tf_activity activity = {.seq = 2, .id = id, .client_id = id, .body = id, .meta = id, .expires_ms = 3};
     switch (index) {
-    case 18: tf_channel_state_write(w, &state); break;
-    case 19: tf_cursor_state_write(w, &cursor); break;
-    case 20: tf_hole_write(w, &hole); break;
-    case 21:
+    case 20: tf_channel_state_write(w, &state); break;
+    case 21: tf_cursor_state_write(w, &cursor); break;
+    case 22: tf_hole_write(w, &hole); break;
+    case 23:
         tf_result_channels_write_head(w, &(tf_result_channels){.next = 3}, 2);
         tf_channel_state_write(w, &state);
         tf_channel_state_write(w, &state);
         break;
-    case 22:
+    case 24:
         tf_result_info_write_head(w, &(tf_result_info){.state = state, .max_bytes = 1, .dedup_age_ms = 2}, 1);
         tf_cursor_state_write(w, &cursor);
         break;
-    case 23: tf_result_trim_write(w, &(tf_result_trim){3}); break;
-    case 24:
+    case 25: tf_result_trim_write(w, &(tf_result_trim){3}); break;
+    case 26:
         tf_result_gaps_write_head(w, &(tf_result_gaps){.next = 9}, 2);
         tf_hole_write(w, &hole);
         tf_hole_write(w, &hole);
         break;
-    default:
+    case 27:
         tf_result_read_write_head(w, &(tf_result_read){.first = 1, .next = 2}, 1, 1);
         tf_activity_write(w, &activity);
         tf_result_read_write_gaps(w, 1);
         tf_hole_write(w, &hole);
+        break;
+    case 28: tf_ref_state_write(w, &ref); break;
+    default:
+        tf_result_refs_write_head(w, &(tf_result_refs){.next = 9}, 2);
+        tf_ref_state_write(w, &ref);
+        tf_ref_state_write(w, &(tf_ref_state){.ref = 6, .is_export = true});
         break;
     }
 }
@@ -176,13 +203,13 @@ static void write_list(tf_writer *w, size_t index)
 static void write_result(tf_writer *w, size_t index)
 {
     switch (index) {
-    case 11: tf_result_open_write(w, &(tf_result_open){1, 2, 3, 4}); break;
-    case 12: tf_result_ack_write(w, &(tf_result_ack){id, id, 1, 2, true}); break;
-    case 13: tf_result_subscribe_write(w, &(tf_result_subscribe){1, 2, 3, 4, true}); break;
-    case 14: tf_result_refusal_write(w, &(tf_result_refusal){id, id, id, true, 5}); break;
-    case 15: tf_activity_write(w, &(tf_activity){1, 2, id, owner, id, 3, id, id, 4}); break;
-    case 16: tf_gap_write(w, &(tf_gap){1, 2, id}); break;
-    case 17: tf_ended_write(w, &(tf_ended){id}); break;
+    case 13: tf_result_open_write(w, &(tf_result_open){1, 2, 3, 4}); break;
+    case 14: tf_result_ack_write(w, &(tf_result_ack){id, id, 1, 2, true}); break;
+    case 15: tf_result_subscribe_write(w, &(tf_result_subscribe){1, 2, 3, 4, true}); break;
+    case 16: tf_result_refusal_write(w, &(tf_result_refusal){id, id, id, true, 5}); break;
+    case 17: tf_activity_write(w, &(tf_activity){1, 2, id, owner, id, 3, id, id, 4}); break;
+    case 18: tf_gap_write(w, &(tf_gap){1, 2, id}); break;
+    case 19: tf_ended_write(w, &(tf_ended){id}); break;
     default: write_list(w, index); break;
     }
 }
@@ -192,9 +219,11 @@ static form form_of(size_t index)
     static tf_err (*const readers[FORMS])(tf_slice, any *) = {
         read_open,    read_send,          read_subscribe,        read_read,    read_more,     read_none,
         read_channels, read_confirm,      read_trim,             read_gaps,    read_forget_cursor,
+        read_name,    read_refs,
         read_result_open, read_ack,       read_result_subscribe, read_refusal, read_activity, read_gap,
         read_ended,   read_state,         read_cursor,           read_hole,    read_result_channels,
-        read_info,    read_result_trim,   read_result_gaps,      read_result_read};
+        read_info,    read_result_trim,   read_result_gaps,      read_result_read,
+        read_ref_state, read_result_refs};
     tf_writer w;
     form f = {.read = readers[index], .strict = index < ARGUMENTS};
     tf_wr_init(&w, f.bytes, sizeof(f.bytes));
@@ -302,8 +331,13 @@ START_TEST(calls_value_out_of_range_is_refused)
         {9, "81 a4 66726f6d 00", false},                  /* from: 0 */
         {9, "80", true},
         {10, "81 a4 6e616d65 a1 2f", false}, /* name: "/" */
+        {12, "81 a5 6c696d6974 00", false}, /* limit: 0 */
+        /* an object whose ref is a promise's; a role that is none */
+        {28, "84 a3 726566 06 a4 6b696e64 a6 6f626a656374 a4 726f6c65 a6 696d706f7274 a5 636f756e74 01", false},
+        {28, "84 a3 726566 04 a4 6b696e64 a6 6f626a656374 a4 726f6c65 a6 696d706f7274 a5 636f756e74 01", true},
+        {28, "84 a3 726566 04 a4 6b696e64 a6 6f626a656374 a4 726f6c65 a1 78 a5 636f756e74 01", false},
         {10, "82 a4 6e616d65 a1 61 a5 6f776e6572 c4 01 00", false}, /* an owner of one byte */
-        {20, "83 a5 6669727374 05 a4 6c617374 04 a6 726561736f6e a0", false}, /* a hole that ends before it begins */
+        {22, "83 a5 6669727374 05 a4 6c617374 04 a6 726561736f6e a0", false}, /* a hole that ends before it begins */
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         uint8_t bytes[128];

@@ -234,15 +234,16 @@ START_TEST(channel_own_send_without_an_ack_is_delivered)
     cw_begin(&cw, 22, NULL);
     raw_peer *raw = raw_new(&cw.w, cw.server, 3);
     raw_open(raw, "room");
-    (void)raw_call(raw, raw->channel, "subscribe", tf_slice_of(from_new, sizeof(from_new)), tf_local_next(&raw->end->ids));
+    tf_local sink = tf_router_new_object(raw->end->router);
+    (void)raw_call(raw, raw->channel, "subscribe", tf_slice_of(from_new, sizeof(from_new)), sink);
     (void)raw_send(raw, "a", "with");
     raw_settle(raw);
     size_t before = raw->count;
     tf_wr_init(&w, bytes, sizeof(bytes));
     tf_args_send_write(&w, &(tf_args_send){.client_id = tf_slice_str("b"), .body = tf_slice_str("without")});
-    tf_delivery delivery = {
+    tf_router_send send = {
         .target = raw->channel, .method = tf_slice_str("send"), .args = tf_slice_of(bytes, tf_wr_len(&w))};
-    ck_assert_int_eq(tf_session_deliver(raw->end->conn->session, cw.w.now, &delivery, NULL), TF_OK);
+    ck_assert_int_eq(tf_router_deliver(raw->end->router, cw.w.now, &send, NULL), TF_OK);
     raw_settle(raw);
     ck_assert_uint_eq(raw->count, before + 1); /* nobody told it the seq but the activity */
     ck_assert(raw->answers[before].is_deliver);

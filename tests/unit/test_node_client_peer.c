@@ -84,7 +84,7 @@ START_TEST(client_malformed_answer_ends_the_session)
         cw_send_range(&s.cw, 0, 0, 1, 1);
         raw_settle(s.relay);
         size_t len = tf_test_unhex(rows[i].data, bytes, sizeof(bytes));
-        tf_local ref = rows[i].with_ref ? tf_local_next(&s.relay->end->ids) : TF_LOCAL_NONE;
+        tf_local ref = rows[i].with_ref ? tf_router_new_object(s.relay->end->router) : TF_LOCAL_NONE;
         answer(&s, rows[i].method, tf_slice_of(bytes, len), ref, rows[i].rejected);
         check_ended(&s, TF_ERR_PEER_SYNTAX);
         ck_assert(tf_client_has_unacked(s.cw.clients[0])); /* it is kept for the next session */
@@ -127,7 +127,7 @@ START_TEST(client_subscription_that_the_relay_drops_is_asked_for_again)
     tell_activity(&s, 7, 1, 5);
     raw_settle(s.relay);
     size_t before = s.relay->count;
-    tf_session_release(s.relay->end->conn->session, s.cw.w.now, s.sink);
+    tf_router_release(s.relay->end->router, s.cw.w.now, s.sink);
     raw_settle(s.relay);
     ck_assert_uint_eq(s.relay->count, before);
     for (size_t i = 0; i < 1100; i++) {

@@ -138,9 +138,10 @@ START_TEST(conn_failed_allocation_leaves_no_conn_and_no_leak)
 {
     tf_test_heap heap;
     tf_test_random random;
-    tf_local_ids ids = {0};
+    tf_refs refs;
     tf_test_heap_init(&heap);
     tf_test_random_init(&random, 1);
+    ck_assert_int_eq(tf_refs_init(&refs, &heap.mem, 1), TF_OK);
     tf_session_limits limits = {TF_MESSAGE_MAX, TF_REFS_MAX, TF_PROMISES_MAX, TF_RESULTS_MAX};
     tf_conn_config config = {
         .mem = &heap.mem,
@@ -156,7 +157,11 @@ START_TEST(conn_failed_allocation_leaves_no_conn_and_no_leak)
                  .recv_max_message = TF_MESSAGE_MAX,
                  .keepalive = TF_KEEPALIVE,
                  .peer_keepalive = TF_KEEPALIVE},
-        .session = {.local = limits, .remote = limits, .ids = &ids, .root = tf_local_next(&ids), .mem = &heap.mem}};
+        .session = {.local = limits,
+                    .remote = limits,
+                    .refs = &refs,
+                    .root = tf_refs_next_local(&refs),
+                    .mem = &heap.mem}};
     uint64_t k = 0;
     tf_err err = TF_ERR_NOMEM;
     for (; err == TF_ERR_NOMEM; k++) {
@@ -166,10 +171,13 @@ START_TEST(conn_failed_allocation_leaves_no_conn_and_no_leak)
         tf_test_heap_fail_never(&heap);
         ck_assert(err == TF_OK || conn == NULL);
         tf_conn_free(conn);
-        ck_assert_uint_eq(heap.live_blocks, 0);
     }
     ck_assert_int_eq(err, TF_OK);
     ck_assert_uint_gt(k, 2);
+    while (tf_refs_take_idle(&refs) != NULL) {
+    }
+    tf_refs_clear(&refs);
+    ck_assert_uint_eq(heap.live_blocks, 0);
 }
 END_TEST
 

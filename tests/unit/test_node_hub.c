@@ -163,7 +163,7 @@ START_TEST(hub_malformed_request_is_a_bad_request_and_nothing_else)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         size_t len = tf_test_unhex(rows[i].args, bytes, sizeof(bytes));
         tf_local target = rows[i].on_root ? tf_session_peer_root(s.raw->end->conn->session) : s.raw->channel;
-        tf_local ref = rows[i].with_ref ? tf_local_next(&s.raw->end->ids) : TF_LOCAL_NONE;
+        tf_local ref = rows[i].with_ref ? tf_router_new_object(s.raw->end->router) : TF_LOCAL_NONE;
         uint8_t *exact = tf_test_exact(tf_slice_of(bytes, len));
         tf_local promise = raw_call(s.raw, target, rows[i].method, tf_slice_of(exact, len), ref);
         free(exact);
@@ -377,12 +377,13 @@ START_TEST(hub_open_obeys_its_limits_and_lets_channels_go)
     ck_assert_str_eq(open_outcome(&s, "c"), "overloaded");
     tf_hub_get_stats(s.node->hub, &stats);
     ck_assert_uint_eq(stats.channels, 3);
-    tf_session_release(s.raw->end->conn->session, s.w.now, s.raw->channel); /* drops "room" */
+    tf_router_release(s.raw->end->router, s.w.now, s.raw->channel); /* drops "room" */
     raw_settle(s.raw);
     ck_assert_str_eq(open_outcome(&s, "c"), "acked");
     tf_hub_get_stats(s.node->hub, &stats);
     ck_assert_uint_eq(stats.channels, 3);
     world_disconnect(&s.w, raw_pair(s.raw));
+    world_settle(&s.w);
     tf_hub_get_stats(s.node->hub, &stats);
     ck_assert_uint_eq(stats.channels, 0);
     end(&s);

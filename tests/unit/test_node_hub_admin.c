@@ -382,6 +382,7 @@ START_TEST(retention_by_age_reaches_channels_that_are_not_in_memory)
     jump(&s, 30000);
     raw_send_range(s.raw, 6, 8);
     world_disconnect(&s.w, raw_pair(s.raw));
+    world_settle(&s.w);
     tf_hub_get_stats(s.node->hub, &stats);
     ck_assert_uint_eq(stats.channels, 0);
     for (unsigned i = 0; i < 6; i++) {

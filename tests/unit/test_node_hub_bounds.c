@@ -74,7 +74,7 @@ START_TEST(channel_subscriptions_of_a_connection_are_bounded)
     raw_peer *raw = raw_new(&cw.w, cw.server, 3);
     raw_open(raw, "room");
     for (size_t i = 0; i < 4; i++) {
-        tf_local sink = tf_local_next(&raw->end->ids);
+        tf_local sink = tf_router_new_object(raw->end->router);
         promises[i] = raw_call(raw, raw->channel, "subscribe", tf_slice_of(from_new, sizeof(from_new)), sink);
     }
     raw_settle(raw);

@@ -140,7 +140,7 @@ static tf_slice args_of(uint8_t bytes[256], const char *method)
 static const char *outcome_of(raw_peer *raw, const char *method)
 {
     uint8_t bytes[256];
-    tf_local sink = strcmp(method, "subscribe") == 0 ? tf_local_next(&raw->end->ids) : TF_LOCAL_NONE;
+    tf_local sink = strcmp(method, "subscribe") == 0 ? tf_router_new_object(raw->end->router) : TF_LOCAL_NONE;
     const char *name = strcmp(method, "forget of another's") == 0 ? "forget_cursor" : method;
     tf_local promise = raw_call(raw, raw->channel, name, args_of(bytes, method), sink);
     raw_settle(raw);
@@ -324,7 +324,8 @@ static tf_local subscribe(raw_peer *raw, const char *durable)
                                                      .echo = true,
                                                      .limit = UINT64_MAX,
                                                      .durable = tf_slice_str(durable)});
-    return raw_call(raw, raw->channel, "subscribe", tf_slice_of(bytes, tf_wr_len(&w)), tf_local_next(&raw->end->ids));
+    tf_local sink = tf_router_new_object(raw->end->router);
+    return raw_call(raw, raw->channel, "subscribe", tf_slice_of(bytes, tf_wr_len(&w)), sink);
 }
 
 START_TEST(rights_taken_away_end_subscriptions_and_reads)

@@ -414,6 +414,46 @@ START_TEST(protocol_md_gaps_and_its_result)
 }
 END_TEST
 
+START_TEST(protocol_md_names_and_refs)
+{
+    static const tf_ref_state expected[] = {
+        {.ref = 5, .is_export = true, .local = 9, .is_mentioned = true, .mentioned = 4, .count = 2},
+        {.ref = 14, .is_export = true, .local = 11, .is_retired = true, .retired = 6, .count = 1},
+    };
+    uint8_t out[512];
+    tf_writer w;
+    tf_args_name name;
+    tf_args_refs asks;
+    tf_result_refs result;
+    tf_slice item;
+    doc_bytes published = fetch("map arguments publish");
+    doc_bytes asked = fetch("map arguments refs");
+    doc_bytes answered = fetch("map result refs");
+    ck_assert_int_eq(tf_args_name_read(slice(&published), &name), TF_OK);
+    ck_assert(is_text(name.name, "echo/1"));
+    tf_wr_init(&w, out, sizeof(out));
+    tf_args_name_write(&w, &name);
+    check_written(&published, &w);
+    ck_assert_int_eq(tf_args_refs_read(slice(&asked), &asks), TF_OK);
+    ck_assert(asks.after == 23 && asks.limit == 100);
+    tf_wr_init(&w, out, sizeof(out));
+    tf_args_refs_write(&w, &asks);
+    check_written(&asked, &w);
+    ck_assert_int_eq(tf_result_refs_read(slice(&answered), &result), TF_OK);
+    ck_assert_uint_eq(result.next, 15);
+    tf_wr_init(&w, out, sizeof(out));
+    tf_result_refs_write_head(&w, &result, 2);
+    for (size_t i = 0; tf_items_next(&result.items, &item); i++) {
+        tf_ref_state state = {.ref = 0};
+        ck_assert_int_eq(tf_ref_state_read(item, &state), TF_OK);
+        ck_assert(state.ref == expected[i].ref && state.is_export == expected[i].is_export);
+        ck_assert(state.local == expected[i].local && state.count == expected[i].count);
+        tf_ref_state_write(&w, &expected[i]);
+    }
+    check_written(&answered, &w);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -432,6 +472,7 @@ int main(void)
         protocol_md_result_of_info,
         protocol_md_trim_and_its_result,
         protocol_md_gaps_and_its_result,
+        protocol_md_names_and_refs,
         NULL,
     };
     return tf_test_run("node/protocol_md", tests);

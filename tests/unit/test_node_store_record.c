@@ -134,7 +134,7 @@ START_TEST(record_every_kind_at_its_limits_is_read_as_it_was_written)
         size_t size = tf_record_write(bytes, bound, KEY, lsn, &ops[i]);
         ck_assert_uint_le(size, bound);
         uint8_t *exact = tf_test_exact(tf_slice_of(bytes, size));
-        tf_record record;
+        tf_log_record record;
         ck_assert_int_eq(tf_record_read(tf_slice_of(exact, size), KEY, &record), TF_OK);
         ck_assert_uint_eq(record.size, size);
         ck_assert_uint_eq(record.lsn, lsn);
@@ -152,7 +152,7 @@ START_TEST(record_is_followed_by_the_next_one)
     size_t at = 0;
     size_t size = 0;
     uint64_t lsn = 0;
-    tf_record record;
+    tf_log_record record;
     for (uint64_t i = 1; i <= 20; i++) {
         tf_store_op op = append_of(8, 0, (size_t)i);
         at += tf_record_write(bytes + at, sizeof(bytes) - at, KEY, i, &op);
@@ -175,7 +175,7 @@ END_TEST
 START_TEST(record_flipped_bit_anywhere_is_found)
 {
     tf_store_op ops[OPS_MAX];
-    tf_record record;
+    tf_log_record record;
     size_t count = all_ops(ops);
     for (size_t i = 0; i < count; i++) {
         size_t size = tf_record_write(bytes, sizeof(bytes), KEY, 77, &ops[i]);
@@ -194,7 +194,7 @@ END_TEST
 START_TEST(record_cut_anywhere_or_of_another_log_is_none)
 {
     tf_store_op ops[OPS_MAX];
-    tf_record record;
+    tf_log_record record;
     size_t count = all_ops(ops);
     for (size_t i = 0; i < count; i++) {
         size_t size = tf_record_write(bytes, sizeof(bytes), KEY, 77, &ops[i]);
@@ -215,7 +215,7 @@ START_TEST(record_hostile_bytes_are_never_read_out_of_bounds)
 {
     tf_store_op ops[OPS_MAX];
     tf_test_random random;
-    tf_record record;
+    tf_log_record record;
     size_t refused = 0;
     tf_test_random_init(&random, 5);
     size_t count = all_ops(ops);
@@ -247,7 +247,7 @@ END_TEST
 START_TEST(record_of_a_later_version_is_told_from_damage)
 {
     tf_store_op op = append_of(4, 0, 4);
-    tf_record record;
+    tf_log_record record;
     size_t size = tf_record_write(bytes, sizeof(bytes), KEY, 1, &op);
     bytes[12] = 2; /* the version */
     ck_assert_int_eq(tf_record_read_trusted(tf_slice_of(bytes, size), &record), TF_ERR_USAGE);

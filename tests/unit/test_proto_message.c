@@ -1,4 +1,4 @@
-/* proto/message: rules M1 to M5, with msgpack-c as the oracle. */
+/* proto/message: rules M1 to M6, with msgpack-c as the oracle. */
 #include <msgpack.h>
 #include <stdlib.h>
 
@@ -6,32 +6,7 @@
 #include "proto/mp.h"
 #include "tests/support/check_main.h"
 #include "tests/support/support.h"
-
-static uint8_t out[TF_MESSAGE_MAX + 64];
-static uint8_t bytes[TF_MESSAGE_MAX];
-static tf_ref many[TF_REFS_PER_MESSAGE + 1];
-
-static tf_slice written(const tf_writer *w)
-{
-    ck_assert(tf_wr_ok(w));
-    return tf_slice_of(out, tf_wr_len(w));
-}
-
-static tf_writer writer(void)
-{
-    tf_writer w;
-    tf_wr_init(&w, out, sizeof(out));
-    return w;
-}
-
-/* Reads from a block of exactly that size; the message must not be used for its slices afterwards. */
-static tf_err read_exact(tf_slice in, tf_message *message)
-{
-    uint8_t *exact = tf_test_exact(in);
-    tf_err err = tf_message_read(tf_slice_of(exact, in.len), message);
-    free(exact);
-    return err;
-}
+#include "tests/unit/message_room.h"
 
 static tf_err read_hex(const char *hex)
 {
@@ -143,6 +118,29 @@ START_TEST(message_resolve_written_is_read_by_msgpack_c)
             assert_uint(&resolution[i].via.array.ptr[1], i);
             assert_bin(&resolution[i].via.array.ptr[2], tf_slice_of(bytes, count * (i == 1 ? 10 : 100)));
             assert_refs(&resolution[i].via.array.ptr[3], many, count);
+        }
+        msgpack_unpacked_destroy(&unpacked);
+    }
+}
+END_TEST
+
+START_TEST(message_revoke_written_is_read_by_msgpack_c)
+{
+    for (size_t count = 0; count <= 40; count++) {
+        tf_writer w = writer();
+        tf_message_write_revoke_head(&w, 1000, 3, 2);
+        tf_message_write_revocation(&w, 4, false, tf_slice_of(bytes, count * 10), many, count);
+        tf_message_write_revocation(&w, 8, true, tf_slice_of(bytes, count * 100), many, count);
+        msgpack_unpacked unpacked;
+        const msgpack_object *field = unpack(&unpacked, written(&w), TF_MESSAGE_REVOKE, 4);
+        ck_assert_uint_eq(field[0].via.array.size, 2);
+        const msgpack_object *revocation = field[0].via.array.ptr;
+        for (size_t i = 0; i < 2; i++) {
+            ck_assert_uint_eq(revocation[i].via.array.size, 4);
+            assert_uint(&revocation[i].via.array.ptr[0], 4 * i + 4);
+            assert_uint(&revocation[i].via.array.ptr[1], i);
+            assert_bin(&revocation[i].via.array.ptr[2], tf_slice_of(bytes, count * (i == 0 ? 10 : 100)));
+            assert_refs(&revocation[i].via.array.ptr[3], many, count);
         }
         msgpack_unpacked_destroy(&unpacked);
     }
@@ -277,6 +275,35 @@ START_TEST(message_resolve_comes_back)
 }
 END_TEST
 
+START_TEST(message_revoke_comes_back)
+{
+    tf_writer w = writer();
+    tf_message_write_revoke_head(&w, 7, 9, 2);
+    tf_message_write_revocation(&w, 4, true, tf_slice_of("gone", 4), many, 2);
+    tf_message_write_revocation(&w, UINT64_MAX - 2, false, tf_slice_of("", 0), NULL, 0);
+    tf_message message;
+    ck_assert_int_eq(tf_message_read(written(&w), &message), TF_OK);
+    ck_assert_int_eq((int)message.kind, TF_MESSAGE_REVOKE);
+    ck_assert_uint_eq(message.revocations.count, 2);
+    ck_assert_uint_eq(message.resolutions.count, 0);
+    tf_revoked revoked;
+    ck_assert(tf_revocations_next(&message.revocations, &revoked));
+    ck_assert_uint_eq(revoked.object, 4);
+    ck_assert(revoked.hard);
+    ck_assert(tf_slice_eq(revoked.data, tf_slice_of("gone", 4)));
+    ck_assert_uint_eq(revoked.refs.count, 2);
+    tf_ref ref = 0;
+    ck_assert(tf_refs_next(&revoked.refs, &ref));
+    ck_assert_uint_eq(ref, many[0]);
+    ck_assert(tf_revocations_next(&message.revocations, &revoked));
+    ck_assert_uint_eq(revoked.object, UINT64_MAX - 2);
+    ck_assert(!revoked.hard);
+    ck_assert_uint_eq(revoked.data.len + revoked.refs.count, 0);
+    ck_assert(!tf_revocations_next(&message.revocations, &revoked));
+    ck_assert_uint_eq(message.revocations.wire.len, 0);
+}
+END_TEST
+
 /* --- what is refused --- */
 
 static const char *const malformed[] = {
@@ -338,6 +365,16 @@ static const char *const malformed[] = {
     "94 02 00 00 91 94 02 01 c4 00 91 91 00",
     "94 02 00 00 92 93 02 00 05",
     "94 02 00 00 c0",
+    "94 04 00 00 c0", /* revoke */
+    "94 04 00 00 91 90",
+    "94 04 00 00 91 93 04 00 c4 00",
+    "94 04 00 00 91 94 02 00 c4 00 90", /* a promise is not revoked */
+    "94 04 00 00 91 94 04 02 c4 00 90",
+    "94 04 00 00 91 94 04 c2 c4 00 90",
+    "94 04 00 00 91 94 04 00 a0 90",
+    "94 04 00 00 91 94 04 00 c4 00 91",
+    "94 04 00 00 91 94 04 00 c4 00 91 c0",
+    "94 04 00 00 92 94 04 00 c4 00 90",
 };
 
 START_TEST(message_malformed_is_refused)
@@ -361,6 +398,8 @@ START_TEST(message_smallest_of_each_kind_are_read)
         "94 02 00 00 91 93 02 00 05",
         "94 02 00 00 91 94 02 01 c4 00 90",
         "94 02 00 00 91 94 02 02 c4 00 91 02",
+        "94 04 c0 00 91 94 04 00 c4 00 90",
+        "94 04 00 00 91 94 05 01 c4 00 91 02",
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         ck_assert_msg(read_hex(rows[i]) == TF_OK, "%s", rows[i]);
@@ -388,153 +427,20 @@ START_TEST(message_cut_anywhere_is_refused)
 }
 END_TEST
 
-/* --- limits --- */
-
-/* A deliver whose parts have those sizes, past the limits, too. */
-static tf_err read_sized(size_t method_len, size_t args_len, size_t ref_count)
-{
-    tf_writer w = writer();
-    tf_mp_wr_array(&w, 8);
-    tf_mp_wr_uint(&w, TF_MESSAGE_DELIVER);
-    tf_mp_wr_nil(&w);
-    tf_mp_wr_uint(&w, 0);
-    tf_mp_wr_uint(&w, 1);
-    tf_mp_wr_str(&w, tf_slice_of(bytes, method_len));
-    tf_mp_wr_bin(&w, tf_slice_of(bytes, args_len));
-    tf_mp_wr_array(&w, ref_count);
-    for (size_t i = 0; i < ref_count; i++) {
-        tf_mp_wr_uint(&w, many[i]);
-    }
-    tf_mp_wr_nil(&w);
-    tf_message message;
-    return read_exact(written(&w), &message);
-}
-
-START_TEST(message_deliver_beyond_a_limit_is_refused)
-{
-    const size_t args_max = TF_MESSAGE_MAX - 14; /* what is around them in read_sized(1, large, 0) */
-    static const size_t refs_max = TF_REFS_PER_MESSAGE;
-    const struct {
-        size_t method_len;
-        size_t args_len;
-        size_t ref_count;
-        tf_err err;
-    } rows[] = {
-        {TF_METHOD_MAX - 1, 0, 0, TF_OK},
-        {TF_METHOD_MAX, 0, 0, TF_OK},
-        {TF_METHOD_MAX + 1, 0, 0, TF_ERR_PEER_LIMIT},
-        {70000, 0, 0, TF_ERR_PEER_LIMIT},
-        {1, args_max - 1, 0, TF_OK},
-        {1, args_max, 0, TF_OK},
-        {1, args_max + 1, 0, TF_ERR_PEER_LIMIT},
-        {1, 0, refs_max - 1, TF_OK},
-        {1, 0, refs_max, TF_OK},
-        {1, 0, refs_max + 1, TF_ERR_PEER_LIMIT},
-    };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        ck_assert_int_eq(read_sized(rows[i].method_len, rows[i].args_len, rows[i].ref_count), rows[i].err);
-    }
-}
-END_TEST
-
-/* A resolve with `objects` object resolutions, then a data one with those refs, then a rejection. */
-static tf_err read_resolve(size_t objects, size_t ref_count, size_t rejection_len)
-{
-    tf_writer w = writer();
-    tf_mp_wr_array(&w, 4);
-    tf_mp_wr_uint(&w, TF_MESSAGE_RESOLVE);
-    tf_mp_wr_nil(&w);
-    tf_mp_wr_uint(&w, 0);
-    tf_mp_wr_array(&w, objects + 2);
-    for (size_t i = 0; i < objects; i++) {
-        tf_message_write_resolution_object(&w, 2, 5);
-    }
-    tf_message_write_resolution_data(&w, 2, false, tf_slice_of(bytes, 0), many, ref_count);
-    tf_mp_wr_array(&w, 4);
-    tf_mp_wr_uint(&w, 2);
-    tf_mp_wr_uint(&w, TF_RESOLUTION_REJECTION);
-    tf_mp_wr_bin(&w, tf_slice_of(bytes, rejection_len));
-    tf_mp_wr_array(&w, 0);
-    tf_message message;
-    return read_exact(written(&w), &message);
-}
-
-START_TEST(message_resolve_beyond_a_limit_is_refused)
-{
-    static const struct {
-        size_t objects;
-        size_t ref_count;
-        size_t rejection_len;
-        tf_err err;
-    } rows[] = {
-        {0, TF_REFS_PER_MESSAGE, TF_REJECTION_MAX - 1, TF_OK}, {0, 0, TF_REJECTION_MAX, TF_OK},
-        {0, 0, TF_REJECTION_MAX + 1, TF_ERR_PEER_LIMIT},       {1, TF_REFS_PER_MESSAGE - 1, 0, TF_OK},
-        {1, TF_REFS_PER_MESSAGE, 0, TF_ERR_PEER_LIMIT},        {TF_REFS_PER_MESSAGE - 2, 2, 0, TF_OK},
-        {TF_REFS_PER_MESSAGE - 2, 3, 0, TF_ERR_PEER_LIMIT},    {TF_REFS_PER_MESSAGE - 1, 0, 0, TF_ERR_PEER_LIMIT},
-    };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        ck_assert_int_eq(read_resolve(rows[i].objects, rows[i].ref_count, rows[i].rejection_len), rows[i].err);
-    }
-}
-END_TEST
-
-/* The worst case of every field: the bounds hold, and are not far from it. */
-START_TEST(message_bounds_hold)
-{
-    tf_ref large[8];
-    for (size_t i = 0; i < 8; i++) {
-        large[i] = UINT64_MAX;
-    }
-    const tf_deliver deliver = {UINT64_MAX, {bytes, TF_METHOD_MAX}, {bytes, 70000}, large, 8, true, UINT64_MAX};
-    tf_writer w = writer();
-    tf_message_write_deliver(&w, UINT64_MAX, UINT64_MAX, &deliver);
-    size_t bound = tf_message_deliver_bound(TF_METHOD_MAX, 70000, 8);
-    ck_assert_uint_le(tf_wr_len(&w), bound);
-    ck_assert_uint_ge(tf_wr_len(&w) + 16, bound);
-    w = writer();
-    tf_message_write_resolve_head(&w, UINT64_MAX, UINT64_MAX, 1);
-    tf_message_write_resolution_data(&w, UINT64_MAX, false, tf_slice_of(bytes, 70000), large, 8);
-    bound = tf_message_resolution_bound(70000, 8);
-    ck_assert_uint_le(tf_wr_len(&w), bound);
-    ck_assert_uint_ge(tf_wr_len(&w) + 16, bound);
-}
-END_TEST
-
-START_TEST(message_without_room_marks_the_writer_full)
-{
-    const tf_deliver deliver = {1, {bytes, 3}, {bytes, 9}, many, 2, true, 2};
-    tf_writer w = writer();
-    tf_message_write_deliver(&w, 0, 0, &deliver);
-    size_t len = tf_wr_len(&w);
-    for (size_t cap = 1; cap <= len; cap++) {
-        uint8_t *room = tf_test_exact(tf_slice_of(bytes, cap));
-        tf_wr_init(&w, room, cap);
-        tf_message_write_deliver(&w, 0, 0, &deliver);
-        ck_assert_int_eq(tf_wr_ok(&w), cap == len);
-        free(room);
-    }
-}
-END_TEST
-
 int main(void)
 {
-    for (size_t i = 0; i <= TF_REFS_PER_MESSAGE; i++) {
-        many[i] = (uint64_t)i << (i % 54);
-    }
-    memset(bytes, 'x', sizeof(bytes));
+    message_room_init();
     const TTest *const tests[] = {
         message_deliver_written_is_read_by_msgpack_c,
         message_resolve_written_is_read_by_msgpack_c,
+        message_revoke_written_is_read_by_msgpack_c,
         message_drop_and_ack_written_are_read_by_msgpack_c,
         message_deliver_of_msgpack_c_is_read,
         message_resolve_comes_back,
+        message_revoke_comes_back,
         message_malformed_is_refused,
         message_smallest_of_each_kind_are_read,
         message_cut_anywhere_is_refused,
-        message_deliver_beyond_a_limit_is_refused,
-        message_resolve_beyond_a_limit_is_refused,
-        message_bounds_hold,
-        message_without_room_marks_the_writer_full,
         NULL,
     };
     return tf_test_run("proto/message", tests);

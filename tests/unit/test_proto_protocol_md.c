@@ -76,7 +76,7 @@ START_TEST(protocol_md_every_message_block_is_read)
         }
     }
     ck_assert_uint_eq(seen, 1u << TF_MESSAGE_DELIVER | 1u << TF_MESSAGE_RESOLVE | 1u << TF_MESSAGE_DROP |
-                                1u << TF_MESSAGE_ACK);
+                                1u << TF_MESSAGE_REVOKE | 1u << TF_MESSAGE_ACK);
 }
 END_TEST
 
@@ -198,6 +198,19 @@ START_TEST(protocol_md_resolve_is_what_the_writer_writes)
 }
 END_TEST
 
+START_TEST(protocol_md_revoke_is_what_the_writer_writes)
+{
+    const tf_ref mentioned = tf_ref_make(2, TF_REF_OBJECT, TF_SIDE_ACCEPTOR);
+    uint8_t out[128];
+    tf_writer w;
+    tf_wr_init(&w, out, sizeof(out));
+    tf_message_write_revoke_head(&w, 9, 0, 2);
+    tf_message_write_revocation(&w, tf_ref_make(1, TF_REF_OBJECT, TF_SIDE_ACCEPTOR), false, tf_slice_str("no"), &mentioned, 1);
+    tf_message_write_revocation(&w, tf_ref_make(3, TF_REF_OBJECT, TF_SIDE_ACCEPTOR), true, tf_slice_str(""), NULL, 0);
+    ck_assert(tf_slice_eq(fetch("message revoke"), tf_slice_of(out, tf_wr_len(&w))));
+}
+END_TEST
+
 START_TEST(protocol_md_drop_and_ack_are_what_the_writer_writes)
 {
     const tf_ref refs[] = {5, 9};
@@ -293,6 +306,7 @@ int main(void)
         protocol_md_deliver_is_what_the_writer_writes,
         protocol_md_deliver_has_its_fields,
         protocol_md_resolve_is_what_the_writer_writes,
+        protocol_md_revoke_is_what_the_writer_writes,
         protocol_md_drop_and_ack_are_what_the_writer_writes,
         protocol_md_every_close_code_is_listed,
         protocol_md_limits_are_those_of_the_code,

@@ -3,12 +3,14 @@
 #include "tests/support/check_main.h"
 #include "tests/support/support.h"
 
+static tf_refs refs;
 static tf_clist clist;
 static tf_retire table;
 
 static void begin(void)
 {
-    tf_clist_init(&clist, TF_SIDE_DIALLER, tf_test_mem(), 5);
+    ck_assert_int_eq(tf_refs_init(&refs, tf_test_mem(), 5), TF_OK);
+    tf_clist_init(&clist, NULL, TF_SIDE_DIALLER, &refs, tf_test_mem(), 5);
     tf_retire_init(&table, tf_test_mem());
 }
 
@@ -16,6 +18,24 @@ static void end(void)
 {
     tf_retire_clear(&table);
     tf_clist_clear(&clist);
+    tf_refs_clear(&refs);
+}
+
+/* What nobody refers to any more goes. */
+static void sweep(void)
+{
+    for (tf_record *record; (record = tf_refs_take_idle(&refs)) != NULL;) {
+        if (record->count == 0 && record->owner == NULL && record->import == NULL) {
+            tf_refs_remove(&refs, record);
+        }
+    }
+}
+
+static tf_record *record_of(tf_ref_kind kind)
+{
+    sweep();
+    ck_assert_int_eq(tf_refs_reserve(&refs, 1), TF_OK);
+    return tf_refs_add(&refs, kind);
 }
 
 /* A promise of ours, resolved by our message `number`. */
@@ -23,8 +43,8 @@ static tf_ref retire(uint64_t ref_number, uint64_t number)
 {
     tf_ref ref = tf_ref_make(ref_number, TF_REF_PROMISE, TF_SIDE_DIALLER);
     ck_assert_int_eq(tf_clist_reserve(&clist, 1), TF_OK);
-    tf_clist_entry *entry = tf_clist_add(&clist, ref, 100 + ref_number, TF_CLIST_EXPORT);
-    tf_clist_retire(&clist, entry, TF_CLIST_RESOLVED, number);
+    tf_clist_entry *entry = tf_clist_add(&clist, ref, record_of(TF_REF_PROMISE), TF_CLIST_EXPORT);
+    tf_clist_retire(&clist, entry, number);
     ck_assert_int_eq(tf_retire_reserve(&table, 1, &clist), TF_OK);
     tf_retire_push(&table, number, ref, TF_RETIRE_PROMISE);
     return ref;
@@ -65,18 +85,35 @@ START_TEST(retire_entry_tolerates_that_its_ref_is_gone)
 }
 END_TEST
 
+/* An object that was revoked hard waits like a resolved promise. */
+START_TEST(retire_hard_revocation_is_spoken_of_until_its_ref_is_gone)
+{
+    begin();
+    tf_ref ref = tf_ref_make(1, TF_REF_OBJECT, TF_SIDE_DIALLER);
+    ck_assert_int_eq(tf_clist_reserve(&clist, 1), TF_OK);
+    tf_clist_entry *entry = tf_clist_add(&clist, ref, record_of(TF_REF_OBJECT), TF_CLIST_EXPORT);
+    tf_clist_retire(&clist, entry, 3);
+    ck_assert_int_eq(tf_retire_reserve(&table, 1, &clist), TF_OK);
+    tf_retire_push(&table, 3, ref, TF_RETIRE_REVOKED);
+    ck_assert_ptr_eq(tf_retire_entry(tf_retire_at(&table, 0), &clist), entry);
+    tf_clist_remove(&clist, entry);
+    ck_assert_ptr_null(tf_retire_entry(tf_retire_at(&table, 0), &clist));
+    end();
+}
+END_TEST
+
 START_TEST(retire_entry_of_a_revived_ref_is_cancelled)
 {
     begin();
     tf_ref ref = tf_ref_make(1, TF_REF_OBJECT, TF_SIDE_ACCEPTOR);
     ck_assert_int_eq(tf_clist_reserve(&clist, 2), TF_OK);
-    tf_clist_entry *entry = tf_clist_add(&clist, ref, 7, TF_CLIST_IMPORT);
+    tf_clist_entry *entry = tf_clist_add(&clist, ref, record_of(TF_REF_OBJECT), TF_CLIST_IMPORT);
     for (uint64_t number = 1; number < 3; number++) { /* dropped, revived, dropped */
-        tf_clist_retire(&clist, entry, TF_CLIST_DROPPED, number);
+        tf_clist_retire(&clist, entry, number);
         ck_assert_int_eq(tf_retire_reserve(&table, 1, &clist), TF_OK);
         tf_retire_push(&table, number, ref, TF_RETIRE_DROP);
         if (number == 1) {
-            tf_clist_revive(&clist, entry, 8);
+            tf_clist_revive(&clist, entry, record_of(TF_REF_OBJECT));
             ck_assert_ptr_null(tf_retire_entry(tf_retire_at(&table, 0), &clist));
         }
     }
@@ -92,13 +129,13 @@ START_TEST(retire_table_is_bounded_by_the_clist)
     begin();
     tf_ref ref = tf_ref_make(1, TF_REF_OBJECT, TF_SIDE_ACCEPTOR);
     ck_assert_int_eq(tf_clist_reserve(&clist, 1), TF_OK);
-    tf_clist_entry *entry = tf_clist_add(&clist, ref, 7, TF_CLIST_IMPORT);
+    tf_clist_entry *entry = tf_clist_add(&clist, ref, record_of(TF_REF_OBJECT), TF_CLIST_IMPORT);
     for (uint64_t number = 0; number < 100000; number++) {
         ck_assert_int_eq(tf_clist_reserve(&clist, 1), TF_OK);
-        tf_clist_retire(&clist, entry, TF_CLIST_DROPPED, number);
+        tf_clist_retire(&clist, entry, number);
         ck_assert_int_eq(tf_retire_reserve(&table, 1, &clist), TF_OK);
         tf_retire_push(&table, number, ref, TF_RETIRE_DROP);
-        tf_clist_revive(&clist, entry, 8 + number);
+        tf_clist_revive(&clist, entry, record_of(TF_REF_OBJECT));
     }
     ck_assert_uint_le(table.capacity, 16);
     end();
@@ -152,6 +189,7 @@ int main(void)
     const TTest *const tests[] = {
         retire_ack_takes_a_prefix,
         retire_entry_tolerates_that_its_ref_is_gone,
+        retire_hard_revocation_is_spoken_of_until_its_ref_is_gone,
         retire_entry_of_a_revived_ref_is_cancelled,
         retire_table_is_bounded_by_the_clist,
         retire_random_steps_agree_with_the_model,

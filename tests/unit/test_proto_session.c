@@ -1,5 +1,5 @@
-/* The rules of proto/session one by one (PROTOCOL.md D1 to D7, D10, D14). Crossings, bad input, limits and failing
- * allocations have files of their own. Side 0 is called A here, side 1 B. */
+/* The rules of proto/session one by one (PROTOCOL.md D1 to D7, D10), seen over the router of each side. Crossings,
+ * ends, bad input, limits and failing allocations have files of their own. Side 0 is called A here, side 1 B. */
 #include "proto/session.h"
 
 #include "proto/limits.h"
@@ -9,6 +9,8 @@
 
 #define A 0
 #define B 1
+
+#define OURS(number) ((tf_ref)(number)*4) /* an object of A */
 
 static tf_pair pair;
 
@@ -46,13 +48,13 @@ START_TEST(session_call_and_answer_leaves_nothing)
     begin();
     tf_local result = tf_pair_send(&pair, A, TF_PAIR_PEER_ROOT, "ping", true);
     tf_pair_deliver_all(&pair, B);
-    const tf_pair_event *call = tf_pair_find(&pair, B, TF_SESSION_DELIVER, 0);
+    const tf_pair_event *call = tf_pair_find(&pair, B, TF_ROUTER_DELIVER, 0);
     ck_assert_ptr_nonnull(call);
     ck_assert_uint_eq(call->local, TF_PAIR_ROOT);
     ck_assert_str_eq(call->text, "ping");
     tf_pair_resolve_data(&pair, B, call->result, "pong");
     tf_pair_deliver_all(&pair, A);
-    const tf_pair_event *answer = tf_pair_find(&pair, A, TF_SESSION_RESOLVED, 0);
+    const tf_pair_event *answer = tf_pair_find(&pair, A, TF_ROUTER_RESOLVED, 0);
     ck_assert_ptr_nonnull(answer);
     ck_assert_uint_eq(answer->local, result);
     ck_assert_int_eq(answer->kind, TF_RESOLUTION_DATA);
@@ -140,16 +142,15 @@ START_TEST(session_ack_covers_only_what_is_fully_processed)
 {
     begin();
     pair.side[B].holds = false;
-    tf_local object = tf_pair_new_local(&pair, A);
+    tf_local object = tf_pair_new_object(&pair, A);
     (void)tf_pair_send_ref(&pair, A, TF_PAIR_PEER_ROOT, "m", object, TF_REF_OBJECT);
     (void)tf_pair_flush(&pair, A);
-    tf_slice message = tf_pair_next(&pair, B);
-    ck_assert_int_eq(tf_session_recv(pair.side[B].session, pair.now, message), TF_OK);
-    tf_session_event event;
-    ck_assert(tf_session_next_event(pair.side[B].session, &event));
+    tf_router *b = pair.side[B].router;
+    ck_assert_int_eq(tf_router_recv(b, pair.side[B].session, pair.now, tf_pair_next(&pair, B)), TF_OK);
+    tf_router_event event;
+    ck_assert(tf_router_next_event(b, &event));
     tf_pair_resolve_data(&pair, B, event.result, "x");
-    ck_assert(!tf_session_next_event(pair.side[B].session, &event));
-    ck_assert_int_eq(tf_session_done(pair.side[B].session, pair.now), TF_OK);
+    ck_assert(!tf_router_next_event(b, &event));
     tf_pair_lose(&pair, B);
     (void)tf_pair_flush(&pair, B);
     ck_assert_int_eq(next_message(A).kind, TF_MESSAGE_RESOLVE);
@@ -167,16 +168,16 @@ END_TEST
 START_TEST(session_refs_are_allocated_in_order)
 {
     begin();
-    tf_mention refs[3] = {{.local = tf_pair_new_local(&pair, A), .kind = TF_REF_PROMISE},
-                          {.local = tf_pair_new_local(&pair, A), .kind = TF_REF_OBJECT},
-                          {.local = tf_pair_new_local(&pair, A), .kind = TF_REF_OBJECT}};
-    tf_delivery delivery = {.target = TF_PAIR_PEER_ROOT,
+    tf_mention refs[3] = {{.local = tf_pair_new_promise(&pair, A), .kind = TF_REF_PROMISE},
+                          {.local = tf_pair_new_object(&pair, A), .kind = TF_REF_OBJECT},
+                          {.local = tf_pair_new_object(&pair, A), .kind = TF_REF_OBJECT}};
+    tf_router_send delivery = {.target = TF_PAIR_PEER_ROOT,
                             .method = tf_slice_str("m"),
                             .refs = refs,
                             .ref_count = 3,
                             .want_result = true};
     tf_local result = TF_LOCAL_NONE;
-    ck_assert_int_eq(tf_session_deliver(pair.side[A].session, pair.now, &delivery, &result), TF_OK);
+    ck_assert_int_eq(tf_router_deliver(pair.side[A].router, pair.now, &delivery, &result), TF_OK);
     (void)tf_pair_flush(&pair, A);
     tf_message m = next_message(B);
     ck_assert_uint_eq(m.target, tf_ref_make(0, TF_REF_OBJECT, TF_SIDE_ACCEPTOR));
@@ -193,19 +194,19 @@ END_TEST
 START_TEST(session_same_object_has_the_same_ref_and_local_id)
 {
     begin();
-    tf_local object = tf_pair_new_local(&pair, A);
+    tf_local object = tf_pair_new_object(&pair, A);
     for (int i = 0; i < 2; i++) {
         (void)tf_pair_send_ref(&pair, A, TF_PAIR_PEER_ROOT, "m", object, TF_REF_OBJECT);
     }
     tf_pair_deliver_all(&pair, B);
-    tf_local first = tf_pair_find(&pair, B, TF_SESSION_DELIVER, 0)->refs[0].local;
-    ck_assert_uint_eq(tf_pair_find(&pair, B, TF_SESSION_DELIVER, 1)->refs[0].local, first);
+    tf_local first = tf_pair_find(&pair, B, TF_ROUTER_DELIVER, 0)->refs[0].local;
+    ck_assert_uint_eq(tf_pair_find(&pair, B, TF_ROUTER_DELIVER, 1)->refs[0].local, first);
     /* and comes home as what it is */
     (void)tf_pair_send_ref(&pair, B, TF_PAIR_PEER_ROOT, "back", first, TF_REF_OBJECT);
     (void)tf_pair_send(&pair, B, first, "call", false);
     tf_pair_deliver_all(&pair, A);
-    ck_assert_uint_eq(tf_pair_find(&pair, A, TF_SESSION_DELIVER, 0)->refs[0].local, object);
-    ck_assert_uint_eq(tf_pair_find(&pair, A, TF_SESSION_DELIVER, 1)->local, object);
+    ck_assert_uint_eq(tf_pair_find(&pair, A, TF_ROUTER_DELIVER, 0)->refs[0].local, object);
+    ck_assert_uint_eq(tf_pair_find(&pair, A, TF_ROUTER_DELIVER, 1)->local, object);
     tf_pair_free(&pair);
 }
 END_TEST
@@ -214,19 +215,19 @@ END_TEST
 START_TEST(session_dropped_object_is_forgotten_and_told)
 {
     begin();
-    tf_local object = tf_pair_new_local(&pair, A);
+    tf_local object = tf_pair_new_object(&pair, A);
     (void)tf_pair_send_ref(&pair, A, TF_PAIR_PEER_ROOT, "m", object, TF_REF_OBJECT);
     tf_pair_deliver_all(&pair, B);
-    const tf_pair_event *call = tf_pair_find(&pair, B, TF_SESSION_DELIVER, 0);
+    const tf_pair_event *call = tf_pair_find(&pair, B, TF_ROUTER_DELIVER, 0);
     tf_pair_resolve_data(&pair, B, call->result, "");
     tf_pair_settle(&pair);
     ck_assert_uint_eq(tf_pair_stats(&pair, A).exports, 2);
-    ck_assert_uint_eq(tf_pair_count(&pair, A, TF_SESSION_DROPPED), 0);
-    tf_session_release(pair.side[B].session, pair.now, call->refs[0].local);
+    ck_assert_uint_eq(tf_pair_count(&pair, A, TF_ROUTER_DROPPED), 0);
+    tf_pair_release(&pair, B, call->refs[0].local);
     ck_assert_uint_eq(tf_pair_flush(&pair, B), 1); /* at once */
     tf_pair_deliver_all(&pair, A);
-    ck_assert_uint_eq(tf_pair_count(&pair, A, TF_SESSION_DROPPED), 1);
-    ck_assert_uint_eq(tf_pair_find(&pair, A, TF_SESSION_DROPPED, 0)->local, object);
+    ck_assert_uint_eq(tf_pair_count(&pair, A, TF_ROUTER_DROPPED), 1);
+    ck_assert_uint_eq(tf_pair_find(&pair, A, TF_ROUTER_DROPPED, 0)->local, object);
     end_empty();
 }
 END_TEST
@@ -235,26 +236,26 @@ START_TEST(session_every_hold_keeps)
 {
     begin();
     pair.side[B].holds = false;
-    tf_local object = tf_pair_new_local(&pair, A);
+    tf_local object = tf_pair_new_object(&pair, A);
     (void)tf_pair_send_ref(&pair, A, TF_PAIR_PEER_ROOT, "m", object, TF_REF_OBJECT);
     (void)tf_pair_flush(&pair, A);
-    tf_session *b = pair.side[B].session;
-    ck_assert_int_eq(tf_session_recv(b, pair.now, tf_pair_next(&pair, B)), TF_OK);
-    tf_session_event event;
-    ck_assert(tf_session_next_event(b, &event));
+    tf_router *b = pair.side[B].router;
+    ck_assert_int_eq(tf_router_recv(b, pair.side[B].session, pair.now, tf_pair_next(&pair, B)), TF_OK);
+    tf_router_event event;
+    ck_assert(tf_router_next_event(b, &event));
     tf_local import = event.refs[0].local;
     tf_pair_resolve_data(&pair, B, event.result, "");
-    tf_session_hold(b, import);
-    tf_session_hold(b, import);
+    tf_router_hold(b, import);
+    tf_router_hold(b, import);
     tf_pair_turn(&pair, B);
     tf_pair_lose(&pair, B);
-    tf_session_release(b, pair.now, import);
+    tf_pair_release(&pair, B, import);
     tf_pair_settle(&pair);
     ck_assert_uint_eq(tf_pair_stats(&pair, B).imports, 2);
-    tf_session_release(b, pair.now, import);
-    tf_session_hold(b, import); /* unknown now: ignored, and so is what was never one */
-    tf_session_release(b, pair.now, import);
-    tf_session_release(b, pair.now, 12345);
+    tf_pair_release(&pair, B, import);
+    tf_router_hold(b, import); /* unknown now: ignored, and so is what was never one */
+    tf_pair_release(&pair, B, import);
+    tf_pair_release(&pair, B, 12345);
     end_empty();
 }
 END_TEST
@@ -263,11 +264,11 @@ END_TEST
 START_TEST(session_root_can_be_dropped_before_any_message)
 {
     begin();
-    tf_session_release(pair.side[B].session, pair.now, TF_PAIR_PEER_ROOT);
+    tf_pair_release(&pair, B, TF_PAIR_PEER_ROOT);
     tf_pair_deliver_all(&pair, A);
     ck_assert_int_eq(pair.side[A].err, TF_OK);
-    ck_assert_uint_eq(tf_pair_count(&pair, A, TF_SESSION_DROPPED), 1);
-    ck_assert_uint_eq(tf_pair_find(&pair, A, TF_SESSION_DROPPED, 0)->local, TF_PAIR_ROOT);
+    ck_assert_uint_eq(tf_pair_count(&pair, A, TF_ROUTER_DROPPED), 1);
+    ck_assert_uint_eq(tf_pair_find(&pair, A, TF_ROUTER_DROPPED, 0)->local, TF_PAIR_ROOT);
     tf_pair_settle(&pair);
     ck_assert_uint_eq(tf_pair_stats(&pair, A).exports, 0);
     ck_assert_uint_eq(tf_pair_stats(&pair, B).imports, 0);
@@ -282,17 +283,20 @@ START_TEST(session_drops_of_a_turn_are_one_message)
     pair.side[B].holds = false;
     tf_mention refs[4];
     for (size_t i = 0; i < 4; i++) {
-        refs[i] = (tf_mention){.local = tf_pair_new_local(&pair, A), .kind = i < 2 ? TF_REF_OBJECT : TF_REF_PROMISE};
+        bool object = i < 2;
+        refs[i] = (tf_mention){.local = object ? tf_pair_new_object(&pair, A) : tf_pair_new_promise(&pair, A),
+                               .kind = object ? TF_REF_OBJECT : TF_REF_PROMISE};
     }
-    tf_delivery delivery = {
-        .target = TF_PAIR_PEER_ROOT, .method = tf_slice_str("m"), .refs = refs, .ref_count = 4, .want_result = false};
-    ck_assert_int_eq(tf_session_deliver(pair.side[A].session, pair.now, &delivery, NULL), TF_OK);
+    ck_assert_int_eq(tf_pair_send_refs(&pair, A, refs, 4, false), TF_OK);
+    tf_pair_release(&pair, A, refs[2].local);
+    tf_pair_release(&pair, A, refs[3].local);
     tf_pair_deliver_all(&pair, B);
     ck_assert_uint_eq(tf_pair_flush(&pair, B), 1);
     ck_assert_int_eq(next_message(A).kind, TF_MESSAGE_DROP);
     ck_assert_uint_eq(next_message(A).refs.count, 4);
     tf_pair_settle(&pair);
-    ck_assert_uint_eq(tf_pair_count(&pair, A, TF_SESSION_DROPPED), 4); /* unresolved promises, too */
+    ck_assert_uint_eq(tf_pair_count(&pair, A, TF_ROUTER_DROPPED), 2); /* of promises nobody needs to hear, */
+    ck_assert_uint_eq(tf_pair_count(&pair, A, TF_ROUTER_GONE), 4);    /* but nobody waits for them any more */
     end_empty();
 }
 END_TEST
@@ -301,22 +305,24 @@ END_TEST
 START_TEST(session_promise_is_resolved_once_and_gone)
 {
     begin();
-    tf_local promise = tf_pair_new_local(&pair, A);
-    (void)tf_pair_send_ref(&pair, A, TF_PAIR_PEER_ROOT, "m", promise, TF_REF_PROMISE);
+    tf_local promise = tf_pair_send_promise(&pair, A, "m");
     tf_pair_deliver_all(&pair, B);
-    const tf_pair_event *call = tf_pair_find(&pair, B, TF_SESSION_DELIVER, 0);
+    const tf_pair_event *call = tf_pair_find(&pair, B, TF_ROUTER_DELIVER, 0);
     tf_pair_resolve_data(&pair, B, call->result, "");
     tf_pair_settle(&pair);
     tf_pair_resolve_object(&pair, A, promise, TF_PAIR_ROOT);
-    tf_pair_resolve_object(&pair, A, promise, TF_PAIR_ROOT); /* known to nobody any more: skipped */
+    tf_answer again = {.promise = promise, .kind = TF_RESOLUTION_DATA};
+    ck_assert_int_eq(tf_router_resolve(pair.side[A].router, pair.now, &again, 1), TF_ERR_USAGE);
     ck_assert_uint_eq(tf_pair_flush(&pair, A), 1);
     tf_pair_deliver_all(&pair, B);
-    const tf_pair_event *resolved = tf_pair_find(&pair, B, TF_SESSION_RESOLVED, 0);
+    const tf_pair_event *resolved = tf_pair_find(&pair, B, TF_ROUTER_RESOLVED, 0);
     ck_assert_ptr_nonnull(resolved);
     ck_assert_uint_eq(resolved->local, call->refs[0].local);
     ck_assert_uint_eq(resolved->object.local, TF_PAIR_PEER_ROOT);
-    tf_session_release(pair.side[B].session, pair.now, TF_PAIR_PEER_ROOT); /* the helper held it */
+    tf_pair_release(&pair, B, TF_PAIR_PEER_ROOT); /* the helper held it */
     ck_assert_uint_eq(tf_pair_stats(&pair, B).promises_theirs, 0);
+    tf_pair_settle(&pair);
+    tf_pair_resolve_object(&pair, A, promise, TF_PAIR_ROOT); /* known to nobody any more: skipped */
     end_empty();
 }
 END_TEST
@@ -337,7 +343,7 @@ static void resolve_cycle(const tf_local p[3], const size_t order[3])
     for (size_t i = 0; i < 3; i++) {
         given[i] = answers[order[i]];
     }
-    ck_assert_int_eq(tf_session_resolve(pair.side[A].session, pair.now, given, 3), TF_OK);
+    ck_assert_int_eq(tf_router_resolve(pair.side[A].router, pair.now, given, 3), TF_OK);
 }
 
 /* D7, B5: a batch whose promises name each other, one of them rejected with itself. */
@@ -346,10 +352,10 @@ START_TEST(session_cycle_is_resolved_in_one_message)
     static const size_t orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
     for (size_t row = 0; row < 6; row++) {
         begin();
-        const tf_local p[3] = {tf_pair_new_local(&pair, A), tf_pair_new_local(&pair, A), tf_pair_new_local(&pair, A)};
+        const tf_local p[3] = {tf_pair_new_promise(&pair, A), tf_pair_new_promise(&pair, A), tf_pair_new_promise(&pair, A)};
         (void)tf_pair_send_ref(&pair, A, TF_PAIR_PEER_ROOT, "m", p[0], TF_REF_PROMISE);
         tf_pair_deliver_all(&pair, B);
-        tf_pair_resolve_data(&pair, B, tf_pair_find(&pair, B, TF_SESSION_DELIVER, 0)->result, "");
+        tf_pair_resolve_data(&pair, B, tf_pair_find(&pair, B, TF_ROUTER_DELIVER, 0)->result, "");
         tf_pair_settle(&pair);
         tf_pair_forget_events(&pair);
         resolve_cycle(p, orders[row]);
@@ -359,7 +365,7 @@ START_TEST(session_cycle_is_resolved_in_one_message)
         const tf_pair_event *told[3];
         static const char *const texts[3] = {"0", "1", "2"}; /* each is met before it is resolved */
         for (size_t i = 0; i < 3; i++) {
-            told[i] = tf_pair_find(&pair, B, TF_SESSION_RESOLVED, i);
+            told[i] = tf_pair_find(&pair, B, TF_ROUTER_RESOLVED, i);
             ck_assert_str_eq(told[i]->text, texts[i]);
         }
         ck_assert_uint_eq(told[0]->refs[0].local, told[1]->local);
@@ -367,7 +373,6 @@ START_TEST(session_cycle_is_resolved_in_one_message)
         ck_assert_uint_eq(told[1]->refs[0].local, told[0]->local);
         ck_assert_uint_eq(told[2]->refs[0].local, told[2]->local);
         tf_pair_settle(&pair);
-        ck_assert_uint_eq(tf_pair_count(&pair, A, TF_SESSION_DROPPED), 3);
         end_empty();
     }
 }
@@ -376,7 +381,7 @@ END_TEST
 START_TEST(session_resolve_wrongly_used_changes_nothing)
 {
     begin();
-    tf_local promise = tf_pair_new_local(&pair, A);
+    tf_local promise = tf_pair_new_promise(&pair, A);
     tf_local result = tf_pair_send_ref(&pair, A, TF_PAIR_PEER_ROOT, "m", promise, TF_REF_PROMISE);
     (void)tf_pair_flush(&pair, A);
     static uint8_t big[65536];
@@ -393,11 +398,11 @@ START_TEST(session_resolve_wrongly_used_changes_nothing)
     static const tf_err errors[] = {TF_ERR_USAGE,       TF_ERR_USAGE,       TF_ERR_USAGE,      TF_ERR_USAGE,
                                     TF_ERR_LIMIT_BYTES, TF_ERR_LIMIT_BYTES, TF_ERR_LIMIT_ITEMS};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        ck_assert_int_eq(tf_session_resolve(pair.side[A].session, pair.now, &rows[i], 1), errors[i]);
+        ck_assert_int_eq(tf_router_resolve(pair.side[A].router, pair.now, &rows[i], 1), errors[i]);
         ck_assert_uint_eq(tf_pair_flush(&pair, A), 0);
     }
     tf_answer twice[2] = {{.promise = promise, .kind = TF_RESOLUTION_DATA}, {.promise = promise, .kind = TF_RESOLUTION_DATA}};
-    ck_assert_int_eq(tf_session_resolve(pair.side[A].session, pair.now, twice, 2), TF_ERR_USAGE);
+    ck_assert_int_eq(tf_router_resolve(pair.side[A].router, pair.now, twice, 2), TF_ERR_USAGE);
     ck_assert_uint_eq(tf_pair_stats(&pair, A).promises_ours, 1);
     tf_pair_free(&pair);
 }
@@ -408,9 +413,7 @@ START_TEST(session_one_way_resolves_are_acked_when_idle)
 {
     begin();
     for (int i = 0; i < 100; i++) {
-        tf_local promise = tf_pair_new_local(&pair, A);
-        (void)tf_pair_send_ref(&pair, A, TF_PAIR_PEER_ROOT, "m", promise, TF_REF_PROMISE);
-        tf_pair_resolve_data(&pair, A, promise, "x");
+        tf_pair_resolve_data(&pair, A, tf_pair_send_promise(&pair, A, "m"), "x");
     }
     tf_pair_deliver_all(&pair, B);
     ck_assert_uint_eq(tf_pair_stats(&pair, A).retirements, 100);
@@ -436,12 +439,12 @@ START_TEST(session_only_what_retires_obliges_an_ack)
     (void)tf_pair_send(&pair, A, TF_PAIR_PEER_ROOT, "m", true);
     tf_pair_deliver_all(&pair, B);
     ck_assert_uint_eq(tf_session_deadline(pair.side[B].session), TF_NEVER); /* deliver */
-    tf_pair_resolve_data(&pair, B, tf_pair_find(&pair, B, TF_SESSION_DELIVER, 0)->result, "");
+    tf_pair_resolve_data(&pair, B, tf_pair_find(&pair, B, TF_ROUTER_DELIVER, 0)->result, "");
     tf_pair_deliver_all(&pair, A);
     ck_assert_uint_ne(tf_session_deadline(pair.side[A].session), TF_NEVER); /* resolve */
     (void)tf_pair_send(&pair, A, TF_PAIR_PEER_ROOT, "m", false);
     ck_assert_uint_eq(tf_session_deadline(pair.side[A].session), TF_NEVER); /* something else took the ack along */
-    tf_session_release(pair.side[A].session, pair.now, TF_PAIR_PEER_ROOT);
+    tf_pair_release(&pair, A, TF_PAIR_PEER_ROOT);
     tf_pair_deliver_all(&pair, B);
     ck_assert_uint_ne(tf_session_deadline(pair.side[B].session), TF_NEVER); /* drop */
     pair.now += TF_SESSION_ACK_DELAY;
@@ -452,96 +455,63 @@ START_TEST(session_only_what_retires_obliges_an_ack)
 }
 END_TEST
 
-/* D14 */
-START_TEST(session_end_rejects_and_drops_everything)
+/* What `ref ls` shows: every entry once, and its state. */
+START_TEST(session_entries_are_listed)
 {
     begin();
-    tf_local result = tf_pair_send(&pair, A, TF_PAIR_PEER_ROOT, "m", true);
-    tf_local object = tf_pair_new_local(&pair, A);
-    tf_local promise = tf_pair_new_local(&pair, A);
-    tf_local other = tf_pair_send_ref(&pair, A, TF_PAIR_PEER_ROOT, "m", object, TF_REF_OBJECT);
-    (void)tf_pair_send_ref(&pair, A, TF_PAIR_PEER_ROOT, "m", promise, TF_REF_PROMISE);
-    tf_session_release(pair.side[A].session, pair.now, other); /* nobody waits for that one */
-    tf_session_end(pair.side[A].session);
-    size_t rejected = 0;
-    size_t dropped = 0;
-    for (tf_session_event event; tf_session_next_event(pair.side[A].session, &event);) {
-        if (event.type == TF_SESSION_RESOLVED) {
-            ck_assert_int_eq(event.kind, TF_RESOLUTION_REJECTION);
-            ck_assert_uint_ne(event.local, other);
-            rejected++;
-        } else {
-            ck_assert_int_eq(event.type, TF_SESSION_DROPPED);
-            ck_assert(event.local == TF_PAIR_ROOT || event.local == object || event.local == promise);
-            dropped++;
-        }
+    tf_mention refs[3] = {{.local = tf_pair_new_object(&pair, A), .kind = TF_REF_OBJECT},
+                          {.local = tf_pair_new_object(&pair, A), .kind = TF_REF_OBJECT},
+                          {.local = tf_pair_new_object(&pair, A), .kind = TF_REF_OBJECT}};
+    ck_assert_int_eq(tf_pair_send_refs(&pair, A, refs, 3, true), TF_OK);
+    tf_pair_revoke(&pair, A, refs[0].local, false, "soft");
+    tf_pair_revoke(&pair, A, refs[1].local, true, "hard");
+    static const struct {
+        tf_ref ref;
+        bool is_export, is_retired, is_revoked, is_mentioned;
+        uint64_t retired;
+    } rows[] = {{OURS(0), true, false, false, false, 0}, {OURS(1), true, false, true, true, 0},
+                {OURS(2), true, true, false, true, 2},   {OURS(3), true, false, false, true, 0},
+                {2, false, false, false, false, 0},      {1, false, false, false, false, 0}};
+    uint64_t cursor = 0;
+    tf_session_entry entry;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        ck_assert(tf_session_next_entry(pair.side[A].session, &cursor, &entry));
+        ck_assert_uint_eq(entry.ref, rows[i].ref);
+        ck_assert_int_eq(entry.is_export, rows[i].is_export);
+        ck_assert_int_eq(entry.is_retired, rows[i].is_retired);
+        ck_assert_uint_eq(entry.retired, rows[i].retired);
+        ck_assert_int_eq(entry.is_revoked, rows[i].is_revoked);
+        ck_assert_int_eq(entry.is_mentioned, rows[i].is_mentioned);
+        ck_assert_uint_eq(entry.mentioned, 0); /* by the first message */
+        ck_assert_uint_eq(entry.count, 1);
     }
-    ck_assert_uint_eq(rejected, 2);
-    ck_assert_uint_eq(dropped, 3);
-    (void)result;
-    ck_assert_int_eq(tf_session_recv(pair.side[A].session, pair.now, tf_slice_str("x")), TF_ERR_CLOSED);
-    ck_assert_int_eq(tf_session_done(pair.side[A].session, pair.now), TF_OK);
-    ck_assert_int_eq(tf_session_tick(pair.side[A].session, pair.now), TF_OK);
-    ck_assert_uint_eq(tf_session_deadline(pair.side[A].session), TF_NEVER);
-    tf_delivery delivery = {.target = TF_PAIR_PEER_ROOT, .method = tf_slice_str("m")};
-    ck_assert_int_eq(tf_session_deliver(pair.side[A].session, pair.now, &delivery, NULL), TF_ERR_CLOSED);
-    ck_assert_int_eq(tf_session_resolve(pair.side[A].session, pair.now, NULL, 0), TF_ERR_CLOSED);
-    tf_pair_free(&pair);
-}
-END_TEST
-
-/* What was resolved and not yet acked is told, once, and so is what several refs still named. */
-START_TEST(session_end_tells_unacked_resolutions_once)
-{
-    begin();
-    (void)tf_pair_send(&pair, A, TF_PAIR_PEER_ROOT, "m", true);
-    tf_pair_deliver_all(&pair, B);
-    tf_local promise = tf_pair_find(&pair, B, TF_SESSION_DELIVER, 0)->result;
-    for (int i = 0; i < 3; i++) {
-        tf_pair_reject(&pair, B, promise, "no");
-        (void)tf_pair_send_ref(&pair, B, TF_PAIR_PEER_ROOT, "m", promise, TF_REF_PROMISE);
-    }
-    tf_pair_forget_events(&pair);
-    tf_session_end(pair.side[B].session);
-    tf_pair_turn(&pair, B);
-    ck_assert_uint_eq(tf_pair_count(&pair, B, TF_SESSION_DROPPED), 2); /* the root and the promise */
-    ck_assert_uint_eq(tf_pair_count(&pair, B, TF_SESSION_RESOLVED), 3);
-    tf_pair_free(&pair);
-}
-END_TEST
-
-START_TEST(session_end_within_a_turn_tells_the_rest)
-{
-    begin();
-    tf_local object = tf_pair_new_local(&pair, A);
-    (void)tf_pair_send_ref(&pair, A, TF_PAIR_PEER_ROOT, "m", object, TF_REF_OBJECT);
-    (void)tf_pair_flush(&pair, A);
-    tf_session *b = pair.side[B].session;
-    ck_assert_int_eq(tf_session_recv(b, pair.now, tf_pair_next(&pair, B)), TF_OK);
-    tf_session_end(b);
-    size_t dropped = 0;
-    for (tf_session_event event; tf_session_next_event(b, &event); dropped++) {
-        ck_assert_int_eq(event.type, TF_SESSION_DROPPED);
-    }
-    ck_assert_uint_eq(dropped, 2); /* the root and the result */
+    ck_assert_uint_eq(entry.local, TF_PAIR_PEER_ROOT);
+    ck_assert(!tf_session_next_entry(pair.side[A].session, &cursor, &entry));
+    tf_pair_release(&pair, A, TF_PAIR_PEER_ROOT); /* dropped: there is a ref, but nothing that it stands for */
+    cursor = 2 + 1;
+    ck_assert(tf_session_next_entry(pair.side[A].session, &cursor, &entry));
+    ck_assert_uint_eq(entry.local, TF_LOCAL_NONE);
+    ck_assert(entry.is_retired);
     tf_pair_free(&pair);
 }
 END_TEST
 
 START_TEST(session_needs_a_root_and_sane_limits)
 {
-    tf_local_ids ids = {0};
+    tf_refs refs;
+    ck_assert_int_eq(tf_refs_init(&refs, tf_test_mem(), 5), TF_OK);
     tf_session *s = NULL;
     tf_session_config config = {
-        .local = tf_pair_limits(), .remote = tf_pair_limits(), .ids = &ids, .mem = tf_test_mem()};
+        .local = tf_pair_limits(), .remote = tf_pair_limits(), .refs = &refs, .mem = tf_test_mem()};
     ck_assert_int_eq(tf_session_new(&s, &config), TF_ERR_USAGE);
-    config.root = tf_local_next(&ids);
+    config.root = tf_refs_next_local(&refs);
     config.remote.max_message = TF_MESSAGE_MIN_LIMIT - 1;
     ck_assert_int_eq(tf_session_new(&s, &config), TF_ERR_USAGE);
     config.remote.max_message = TF_MESSAGE_MIN_LIMIT;
     ck_assert_int_eq(tf_session_new(&s, &config), TF_OK);
     tf_session_free(s);
     tf_session_free(NULL);
+    tf_refs_clear(&refs);
 }
 END_TEST
 
@@ -565,9 +535,7 @@ int main(void)
         session_resolve_wrongly_used_changes_nothing,
         session_one_way_resolves_are_acked_when_idle,
         session_only_what_retires_obliges_an_ack,
-        session_end_rejects_and_drops_everything,
-        session_end_tells_unacked_resolutions_once,
-        session_end_within_a_turn_tells_the_rest,
+        session_entries_are_listed,
         session_needs_a_root_and_sane_limits,
         NULL,
     };

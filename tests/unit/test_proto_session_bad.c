@@ -1,5 +1,5 @@
-/* A peer that breaks a rule of the session: the code of the fault, and that nothing was applied. The peer is the dialler
- * (its numbers are written d), the session under test the acceptor (a). */
+/* A peer that breaks a rule of the session: the code of the fault, and that nothing was applied. The peer is the
+ * dialler (its numbers are written d), the session under test the acceptor (a). */
 #include <stdlib.h>
 
 #include "proto/limits.h"
@@ -18,33 +18,38 @@
 static tf_pair pair;
 static uint8_t buffer[70000];
 
-/* What the acceptor knows:  d objects 1 (held), 2 (dropped, unacked); d promises 0 (a result, owed), 1 (the peer decides
- * it, held), 2 (a result, resolved, unacked). a object 1 (exported), a promises 0 (a result that the peer owes), 1
- * (exported), 2 (a result, dropped, unacked). Next numbers of the peer: object 3, promise 3. */
+/* What the acceptor knows: d objects 1 (held), 2 (dropped, unacked); d promises 0 (a result, owed), 1 (the peer
+ * decides it, held), 2 (a result, resolved, unacked). a objects 1 (exported), 2 (revoked, unacked), 3 (revoked hard,
+ * unacked), a promises 0 (a result that the peer owes), 1 (exported), 2 (a result, dropped, unacked). Next numbers of
+ * the peer: object 3, promise 3. */
+static void revoke_two(void)
+{
+    tf_mention refs[2] = {{.local = tf_pair_new_object(&pair, B), .kind = TF_REF_OBJECT},
+                          {.local = tf_pair_new_object(&pair, B), .kind = TF_REF_OBJECT}};
+    ck_assert_int_eq(tf_pair_send_refs(&pair, B, refs, 2, false), TF_OK);
+    tf_pair_revoke(&pair, B, refs[0].local, false, "soft");
+    tf_pair_revoke(&pair, B, refs[1].local, true, "hard");
+}
+
 static void begin(void)
 {
     ck_assert_int_eq(tf_pair_init(&pair, tf_test_mem(), NULL), TF_OK);
-    tf_mention refs[2] = {{.local = tf_pair_new_local(&pair, A), .kind = TF_REF_OBJECT},
-                          {.local = tf_pair_new_local(&pair, A), .kind = TF_REF_PROMISE}};
-    tf_delivery delivery = {
-        .target = TF_PAIR_PEER_ROOT, .method = tf_slice_str("m"), .refs = refs, .ref_count = 2, .want_result = true};
-    ck_assert_int_eq(tf_session_deliver(pair.side[A].session, pair.now, &delivery, NULL), TF_OK);
+    tf_mention refs[2] = {{.local = tf_pair_new_object(&pair, A), .kind = TF_REF_OBJECT},
+                          {.local = tf_pair_new_promise(&pair, A), .kind = TF_REF_PROMISE}};
+    ck_assert_int_eq(tf_pair_send_refs(&pair, A, refs, 2, true), TF_OK);
     (void)tf_pair_send(&pair, A, TF_PAIR_PEER_ROOT, "m", true);
     tf_pair_deliver_all(&pair, B);
-    tf_pair_resolve_data(&pair, B, tf_pair_find(&pair, B, TF_SESSION_DELIVER, 1)->result, "");
+    tf_pair_resolve_data(&pair, B, tf_pair_find(&pair, B, TF_ROUTER_DELIVER, 1)->result, "");
     pair.side[B].holds = false;
-    refs[0].local = tf_pair_new_local(&pair, A);
-    delivery.ref_count = 1;
-    delivery.want_result = false;
-    ck_assert_int_eq(tf_session_deliver(pair.side[A].session, pair.now, &delivery, NULL), TF_OK);
+    refs[0].local = tf_pair_new_object(&pair, A);
+    ck_assert_int_eq(tf_pair_send_refs(&pair, A, refs, 1, false), TF_OK);
     tf_pair_deliver_all(&pair, B);
-    refs[0].local = tf_pair_new_local(&pair, B);
-    refs[1].local = tf_pair_new_local(&pair, B);
-    delivery.ref_count = 2;
-    delivery.want_result = true;
-    ck_assert_int_eq(tf_session_deliver(pair.side[B].session, pair.now, &delivery, NULL), TF_OK);
+    refs[0].local = tf_pair_new_object(&pair, B);
+    refs[1].local = tf_pair_new_promise(&pair, B);
+    ck_assert_int_eq(tf_pair_send_refs(&pair, B, refs, 2, true), TF_OK);
     tf_local result = tf_pair_send(&pair, B, TF_PAIR_PEER_ROOT, "m", true);
-    tf_session_release(pair.side[B].session, pair.now, result);
+    tf_pair_release(&pair, B, result);
+    revoke_two();
     (void)tf_pair_flush(&pair, B);
 }
 
@@ -58,18 +63,23 @@ typedef struct row {
     uint64_t refs[3];
     size_t ref_count;
     struct {
-        uint64_t promise;
+        uint64_t ref;     /* RESOLVE: a promise; REVOKE: an object, revoked softly */
         uint64_t refs[2]; /* data that mentions them; NONE: no more */
-    } resolutions[3];
-    size_t resolution_count;
+    } lines[3];
+    size_t line_count;
+    bool hard; /* REVOKE */
 } row;
 
-static void write_resolutions(tf_writer *w, const row *r)
+static void write_lines(tf_writer *w, const row *r)
 {
-    for (size_t i = 0; i < r->resolution_count; i++) {
-        size_t count = r->resolutions[i].refs[0] == NONE ? 0 : r->resolutions[i].refs[1] == NONE ? 1 : 2;
-        tf_message_write_resolution_data(w, r->resolutions[i].promise, false, tf_slice_str("x"), r->resolutions[i].refs,
-                                         count);
+    for (size_t i = 0; i < r->line_count; i++) {
+        const uint64_t *refs = r->lines[i].refs;
+        size_t count = refs[0] == NONE ? 0 : refs[1] == NONE ? 1 : 2;
+        if (r->kind == TF_MESSAGE_RESOLVE) {
+            tf_message_write_resolution_data(w, r->lines[i].ref, false, tf_slice_str("x"), refs, count);
+        } else {
+            tf_message_write_revocation(w, r->lines[i].ref, r->hard, tf_slice_str("x"), refs, count);
+        }
     }
 }
 
@@ -91,8 +101,12 @@ static tf_slice encode(const row *r)
         break;
     }
     case TF_MESSAGE_RESOLVE:
-        tf_message_write_resolve_head(&w, stats.received, ack, r->resolution_count);
-        write_resolutions(&w, r);
+        tf_message_write_resolve_head(&w, stats.received, ack, r->line_count);
+        write_lines(&w, r);
+        break;
+    case TF_MESSAGE_REVOKE:
+        tf_message_write_revoke_head(&w, stats.received, ack, r->line_count);
+        write_lines(&w, r);
         break;
     case TF_MESSAGE_DROP:
         tf_message_write_drop(&w, stats.received, ack, r->refs, r->ref_count);
@@ -108,7 +122,7 @@ static tf_slice encode(const row *r)
 static tf_err receive(tf_slice bytes)
 {
     uint8_t *exact = tf_test_exact(bytes);
-    tf_err err = tf_session_recv(pair.side[B].session, pair.now, tf_slice_of(exact, bytes.len));
+    tf_err err = tf_router_recv(pair.side[B].router, pair.side[B].session, pair.now, tf_slice_of(exact, bytes.len));
     if (err == TF_OK) {
         tf_pair_turn(&pair, B);
         ck_assert_int_eq(pair.side[B].err, TF_OK);
@@ -122,10 +136,12 @@ static tf_err receive(tf_slice bytes)
 #define RESULT(ref) .kind = TF_MESSAGE_DELIVER, .target = OBJ(1, 0), .result = (ref)
 #define RESOLVE .kind = TF_MESSAGE_RESOLVE
 #define DROP .kind = TF_MESSAGE_DROP
-#define ONLY(ref) .resolutions = {{(ref), {NONE, NONE}}}, .resolution_count = 1
+#define REVOKE .kind = TF_MESSAGE_REVOKE
+#define HARD .kind = TF_MESSAGE_REVOKE, .hard = true
+#define ONLY(ref) .lines = {{(ref), {NONE, NONE}}}, .line_count = 1
 
 static const row bad_rows[] = {
-    {"target: object never issued", TF_ERR_PEER_REF, 0, TO(OBJ(1, 2))},
+    {"target: object never issued", TF_ERR_PEER_REF, 0, TO(OBJ(1, 9))},
     {"target: promise never issued", TF_ERR_PEER_REF, 0, TO(PRO(1, 9))},
     {"target: own object never issued", TF_ERR_PEER_REF, 0, TO(OBJ(0, 3))},
     {"target: own object", TF_ERR_PEER_STATE, 0, TO(OBJ(0, 1))},
@@ -133,15 +149,15 @@ static const row bad_rows[] = {
     {"target: promise that the sender decides", TF_ERR_PEER_STATE, 0, TO(PRO(0, 1))},
     {"target: result that the sender owes", TF_ERR_PEER_STATE, 0, TO(PRO(1, 0))},
     {"target: resolved and acked", TF_ERR_PEER_REF, ALL, TO(PRO(0, 2))},
-    {"target: its own result", TF_ERR_PEER_REF, 0, TF_MESSAGE_DELIVER, PRO(0, 3), PRO(0, 3), {0}, 0, {{0}}, 0},
+    {"target: its own result", TF_ERR_PEER_REF, 0, TF_MESSAGE_DELIVER, PRO(0, 3), PRO(0, 3), {0}, 0, {{0}}, 0, false},
     {"result: used before", TF_ERR_PEER_REF, 0, RESULT(PRO(0, 1))},
     {"result: beyond the next", TF_ERR_PEER_REF, 0, RESULT(PRO(0, 4))},
     {"result: number of the receiver", TF_ERR_PEER_REF, 0, RESULT(PRO(1, 3))},
     {"mention: object beyond the next", TF_ERR_PEER_REF, 0, DELIVER, .refs = {OBJ(0, 4)}, .ref_count = 1},
     {"mention: promise beyond the next", TF_ERR_PEER_REF, 0, DELIVER, .refs = {PRO(0, 4)}, .ref_count = 1},
     {"mention: out of order", TF_ERR_PEER_REF, 0, DELIVER, .refs = {OBJ(0, 4), OBJ(0, 3)}, .ref_count = 2},
-    {"mention: the result's number", TF_ERR_PEER_REF, 0, TF_MESSAGE_DELIVER, OBJ(1, 0), PRO(0, 4), {PRO(0, 3)}, 1, {{0}}, 0},
-    {"mention: object that was never issued", TF_ERR_PEER_REF, 0, DELIVER, .refs = {OBJ(1, 2)}, .ref_count = 1},
+    {"mention: the result's number", TF_ERR_PEER_REF, 0, TF_MESSAGE_DELIVER, OBJ(1, 0), PRO(0, 4), {PRO(0, 3)}, 1, {{0}}, 0, false},
+    {"mention: object that was never issued", TF_ERR_PEER_REF, 0, DELIVER, .refs = {OBJ(1, 9)}, .ref_count = 1},
     {"mention: promise that was never issued", TF_ERR_PEER_REF, 0, DELIVER, .refs = {PRO(1, 3)}, .ref_count = 1},
     {"mention: dropped and acked", TF_ERR_PEER_REF, ALL, DELIVER, .refs = {OBJ(0, 2)}, .ref_count = 1},
     {"mention: result dropped and acked", TF_ERR_PEER_REF, ALL, DELIVER, .refs = {PRO(1, 2)}, .ref_count = 1},
@@ -153,20 +169,33 @@ static const row bad_rows[] = {
     {"resolve: never issued", TF_ERR_PEER_REF, 0, RESOLVE, ONLY(PRO(1, 3))},
     {"resolve: not introduced", TF_ERR_PEER_REF, 0, RESOLVE, ONLY(PRO(0, 3))},
     {"resolve: dropped and acked", TF_ERR_PEER_REF, ALL, RESOLVE, ONLY(PRO(1, 2))},
-    {"resolve: twice", TF_ERR_PEER_STATE, 0, RESOLVE, .resolutions = {{PRO(0, 1), {NONE, NONE}}, {PRO(0, 1), {NONE, NONE}}}, .resolution_count = 2},
-    {"resolve: introduced by its own data", TF_ERR_PEER_REF, 0, RESOLVE, .resolutions = {{PRO(0, 3), {PRO(0, 3), NONE}}}, .resolution_count = 1},
-    {"resolve: before it is introduced", TF_ERR_PEER_REF, 0, RESOLVE, .resolutions = {{PRO(0, 3), {NONE, NONE}}, {PRO(0, 1), {PRO(0, 3), NONE}}}, .resolution_count = 2},
-    {"resolve: introduced, twice", TF_ERR_PEER_REF, 0, RESOLVE, .resolutions = {{PRO(0, 1), {PRO(0, 3), NONE}}, {PRO(0, 3), {NONE, NONE}}, {PRO(0, 3), {NONE, NONE}}}, .resolution_count = 3},
-    {"resolve: introduced, out of order", TF_ERR_PEER_REF, 0, RESOLVE, .resolutions = {{PRO(0, 1), {PRO(0, 3), PRO(0, 4)}}, {PRO(0, 4), {NONE, NONE}}, {PRO(0, 3), {NONE, NONE}}}, .resolution_count = 3},
-    {"resolve: data mentions what was never issued", TF_ERR_PEER_REF, 0, RESOLVE, .resolutions = {{PRO(0, 1), {OBJ(1, 2), NONE}}}, .resolution_count = 1},
+    {"resolve: twice", TF_ERR_PEER_STATE, 0, RESOLVE, .lines = {{PRO(0, 1), {NONE, NONE}}, {PRO(0, 1), {NONE, NONE}}}, .line_count = 2},
+    {"resolve: introduced by its own data", TF_ERR_PEER_REF, 0, RESOLVE, .lines = {{PRO(0, 3), {PRO(0, 3), NONE}}}, .line_count = 1},
+    {"resolve: before it is introduced", TF_ERR_PEER_REF, 0, RESOLVE, .lines = {{PRO(0, 3), {NONE, NONE}}, {PRO(0, 1), {PRO(0, 3), NONE}}}, .line_count = 2},
+    {"resolve: introduced, twice", TF_ERR_PEER_REF, 0, RESOLVE, .lines = {{PRO(0, 1), {PRO(0, 3), NONE}}, {PRO(0, 3), {NONE, NONE}}, {PRO(0, 3), {NONE, NONE}}}, .line_count = 3},
+    {"resolve: introduced, out of order", TF_ERR_PEER_REF, 0, RESOLVE, .lines = {{PRO(0, 1), {PRO(0, 3), PRO(0, 4)}}, {PRO(0, 4), {NONE, NONE}}, {PRO(0, 3), {NONE, NONE}}}, .line_count = 3},
+    {"resolve: data mentions what was never issued", TF_ERR_PEER_REF, 0, RESOLVE, .lines = {{PRO(0, 1), {OBJ(1, 9), NONE}}}, .line_count = 1},
     {"drop: own object", TF_ERR_PEER_STATE, 0, DROP, .refs = {OBJ(0, 1)}, .ref_count = 1},
     {"drop: promise that the sender decides", TF_ERR_PEER_STATE, 0, DROP, .refs = {PRO(0, 1)}, .ref_count = 1},
-    {"drop: never issued", TF_ERR_PEER_REF, 0, DROP, .refs = {OBJ(1, 2)}, .ref_count = 1},
+    {"drop: never issued", TF_ERR_PEER_REF, 0, DROP, .refs = {OBJ(1, 9)}, .ref_count = 1},
     {"drop: twice", TF_ERR_PEER_STATE, 0, DROP, .refs = {OBJ(1, 1), OBJ(1, 1)}, .ref_count = 2},
-    {"drop: a good one, then a bad one", TF_ERR_PEER_REF, 0, DROP, .refs = {OBJ(1, 1), OBJ(1, 2)}, .ref_count = 2},
+    {"drop: a good one, then a bad one", TF_ERR_PEER_REF, 0, DROP, .refs = {OBJ(1, 1), OBJ(1, 9)}, .ref_count = 2},
     {"drop: resolved and acked", TF_ERR_PEER_REF, ALL, DROP, .refs = {PRO(0, 2)}, .ref_count = 1},
-    {"ack: more than was sent", TF_ERR_PEER_ACK, 6, TF_MESSAGE_ACK, 0, 0, {0}, 0, {{0}}, 0},
-    {"ack: far more than was sent", TF_ERR_PEER_ACK, UINT64_MAX - 1, TF_MESSAGE_ACK, 0, 0, {0}, 0, {{0}}, 0},
+    {"target: revoked and acked", TF_ERR_PEER_STATE, ALL, TO(OBJ(1, 2))},
+    {"target: revoked hard and acked", TF_ERR_PEER_REF, ALL, TO(OBJ(1, 3))},
+    {"mention: revoked hard and acked", TF_ERR_PEER_REF, ALL, DELIVER, .refs = {OBJ(1, 3)}, .ref_count = 1},
+    {"drop: revoked hard and acked", TF_ERR_PEER_REF, ALL, DROP, .refs = {OBJ(1, 3)}, .ref_count = 1},
+    {"revoke: object of the receiver", TF_ERR_PEER_STATE, 0, REVOKE, ONLY(OBJ(1, 1))},
+    {"revoke: root", TF_ERR_PEER_STATE, 0, REVOKE, ONLY(OBJ(0, 0))},
+    {"revoke: never issued", TF_ERR_PEER_REF, 0, REVOKE, ONLY(OBJ(0, 4))},
+    {"revoke: not introduced", TF_ERR_PEER_REF, 0, HARD, ONLY(OBJ(0, 3))},
+    {"revoke: dropped and acked", TF_ERR_PEER_REF, ALL, REVOKE, ONLY(OBJ(0, 2))},
+    {"revoke: twice", TF_ERR_PEER_STATE, 0, REVOKE, .lines = {{OBJ(0, 1), {NONE, NONE}}, {OBJ(0, 1), {NONE, NONE}}}, .line_count = 2},
+    {"revoke: introduced by its own error", TF_ERR_PEER_REF, 0, REVOKE, .lines = {{OBJ(0, 3), {OBJ(0, 3), NONE}}}, .line_count = 1},
+    {"revoke: introduced, out of order", TF_ERR_PEER_REF, 0, REVOKE, .lines = {{OBJ(0, 1), {OBJ(0, 3), OBJ(0, 4)}}, {OBJ(0, 4), {NONE, NONE}}, {OBJ(0, 3), {NONE, NONE}}}, .line_count = 3},
+    {"revoke: error mentions what was never issued", TF_ERR_PEER_REF, 0, HARD, .lines = {{OBJ(0, 1), {OBJ(1, 9), NONE}}}, .line_count = 1},
+    {"ack: more than was sent", TF_ERR_PEER_ACK, 9, TF_MESSAGE_ACK, 0, 0, {0}, 0, {{0}}, 0, false},
+    {"ack: far more than was sent", TF_ERR_PEER_ACK, UINT64_MAX - 1, TF_MESSAGE_ACK, 0, 0, {0}, 0, {{0}}, 0, false},
 };
 
 /* All on one session: a refused message leaves everything as it was, so the next one meets the same state. */
@@ -175,7 +204,7 @@ START_TEST(bad_messages_are_refused_and_change_nothing)
     begin();
     tf_session_stats before = tf_pair_stats(&pair, B);
     tf_time deadline = tf_session_deadline(pair.side[B].session);
-    ck_assert_uint_eq(before.sent, 5);
+    ck_assert_uint_eq(before.sent, 8);
     size_t events = pair.side[B].event_count;
     for (int round = 0; round < 2; round++) {
         for (size_t i = 0; i < sizeof(bad_rows) / sizeof(bad_rows[0]); i++) {
@@ -201,20 +230,30 @@ static const row good_rows[] = {
     {"mention: result dropped, unacked", TF_OK, 0, DELIVER, .refs = {PRO(1, 2)}, .ref_count = 1},
     {"mention: resolved, unacked", TF_OK, 0, DELIVER, .refs = {PRO(0, 2)}, .ref_count = 1},
     {"mention: next ones, twice", TF_OK, 0, DELIVER, .refs = {OBJ(0, 3), OBJ(0, 3), OBJ(0, 4)}, .ref_count = 3},
-    {"mention: its own result", TF_OK, 0, TF_MESSAGE_DELIVER, OBJ(1, 0), PRO(0, 3), {PRO(0, 3), PRO(0, 4)}, 2, {{0}}, 0},
+    {"mention: its own result", TF_OK, 0, TF_MESSAGE_DELIVER, OBJ(1, 0), PRO(0, 3), {PRO(0, 3), PRO(0, 4)}, 2, {{0}}, 0, false},
     {"target: a result that is owed", TF_OK, 0, TO(PRO(0, 0))},
     {"target: an exported promise", TF_OK, 0, TO(PRO(1, 1))},
     {"target: resolved, unacked", TF_OK, 0, TO(PRO(0, 2))},
     {"resolve: what the sender decides", TF_OK, 0, RESOLVE, ONLY(PRO(0, 1))},
     {"resolve: a result", TF_OK, 0, RESOLVE, ONLY(PRO(1, 0))},
-    {"resolve: dropped, unacked", TF_OK, 0, RESOLVE, .resolutions = {{PRO(1, 2), {OBJ(0, 3), NONE}}}, .resolution_count = 1},
-    {"resolve: dropped, revived by the same message", TF_OK, 0, RESOLVE, .resolutions = {{PRO(1, 0), {PRO(1, 2), NONE}}, {PRO(1, 2), {PRO(1, 0), NONE}}}, .resolution_count = 2},
-    {"resolve: cycle with introduced ones", TF_OK, 0, RESOLVE, .resolutions = {{PRO(0, 1), {PRO(0, 3), PRO(0, 4)}}, {PRO(0, 3), {PRO(0, 1), PRO(0, 4)}}, {PRO(0, 4), {NONE, NONE}}}, .resolution_count = 3},
+    {"resolve: dropped, unacked", TF_OK, 0, RESOLVE, .lines = {{PRO(1, 2), {OBJ(0, 3), NONE}}}, .line_count = 1},
+    {"resolve: dropped, revived by the same message", TF_OK, 0, RESOLVE, .lines = {{PRO(1, 0), {PRO(1, 2), NONE}}, {PRO(1, 2), {PRO(1, 0), NONE}}}, .line_count = 2},
+    {"resolve: cycle with introduced ones", TF_OK, 0, RESOLVE, .lines = {{PRO(0, 1), {PRO(0, 3), PRO(0, 4)}}, {PRO(0, 3), {PRO(0, 1), PRO(0, 4)}}, {PRO(0, 4), {NONE, NONE}}}, .line_count = 3},
     {"drop: object and promises", TF_OK, ALL, DROP, .refs = {OBJ(1, 1), PRO(1, 1), PRO(0, 0)}, .ref_count = 3},
     {"drop: before the mention was seen", TF_OK, 0, DROP, .refs = {OBJ(1, 1)}, .ref_count = 1},
     {"drop: resolved, unacked", TF_OK, 0, DROP, .refs = {PRO(0, 2)}, .ref_count = 1},
     {"drop: root", TF_OK, 0, DROP, .refs = {OBJ(1, 0)}, .ref_count = 1},
-    {"ack: all that was sent", TF_OK, ALL, TF_MESSAGE_ACK, 0, 0, {0}, 0, {{0}}, 0},
+    {"target: revoked, unacked", TF_OK, 0, TO(OBJ(1, 2))},
+    {"target: revoked hard, unacked", TF_OK, 0, TO(OBJ(1, 3))},
+    {"mention: revoked, acked", TF_OK, ALL, DELIVER, .refs = {OBJ(1, 2)}, .ref_count = 1},
+    {"mention: revoked hard, unacked", TF_OK, 0, DELIVER, .refs = {OBJ(1, 3)}, .ref_count = 1},
+    {"drop: revoked, unacked and hard", TF_OK, 0, DROP, .refs = {OBJ(1, 2), OBJ(1, 3)}, .ref_count = 2},
+    {"revoke: what the sender hosts", TF_OK, 0, REVOKE, ONLY(OBJ(0, 1))},
+    {"revoke: hard", TF_OK, 0, HARD, ONLY(OBJ(0, 1))},
+    {"revoke: dropped, unacked", TF_OK, 0, HARD, .lines = {{OBJ(0, 2), {OBJ(0, 3), NONE}}}, .line_count = 1},
+    {"revoke: dropped, revived by its own error", TF_OK, 0, REVOKE, .lines = {{OBJ(0, 2), {OBJ(0, 2), NONE}}}, .line_count = 1},
+    {"revoke: cycle with an introduced one", TF_OK, 0, HARD, .lines = {{OBJ(0, 1), {OBJ(0, 3), NONE}}, {OBJ(0, 3), {OBJ(0, 1), OBJ(0, 4)}}, {OBJ(0, 4), {NONE, NONE}}}, .line_count = 3},
+    {"ack: all that was sent", TF_OK, ALL, TF_MESSAGE_ACK, 0, 0, {0}, 0, {{0}}, 0, false},
 };
 
 START_TEST(good_messages_at_the_edge_are_accepted)
@@ -249,7 +288,7 @@ START_TEST(ack_of_what_was_not_sent_yet_is_refused)
     begin();
     tf_session_stats stats = tf_pair_stats(&pair, B);
     (void)tf_pair_send(&pair, B, TF_PAIR_PEER_ROOT, "m", false);
-    static const row ack = {"", TF_OK, ALL, TF_MESSAGE_ACK, 0, 0, {0}, 0, {{0}}, 0};
+    static const row ack = {"", TF_OK, ALL, TF_MESSAGE_ACK, 0, 0, {0}, 0, {{0}}, 0, false};
     ck_assert_int_eq(receive(encode(&ack)), TF_ERR_PEER_ACK);
     ck_assert_uint_eq(tf_session_get_fault(pair.side[B].session).expected, stats.sent);
     ck_assert_uint_eq(tf_session_get_fault(pair.side[B].session).got, stats.sent + 1);

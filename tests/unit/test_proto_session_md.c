@@ -40,16 +40,16 @@ static void wait_for_ack(int side)
 START_TEST(protocol_md_drop_that_crosses_a_mention)
 {
     ck_assert_int_eq(tf_pair_init(&pair, tf_test_mem(), NULL), TF_OK);
-    tf_mention object = {.local = tf_pair_new_local(&pair, A), .kind = TF_REF_OBJECT};
-    tf_delivery take = {
+    tf_mention object = {.local = tf_pair_new_object(&pair, A), .kind = TF_REF_OBJECT};
+    tf_router_send take = {
         .target = TF_PAIR_PEER_ROOT, .method = tf_slice_str("take"), .refs = &object, .ref_count = 1};
-    ck_assert_int_eq(tf_session_deliver(pair.side[A].session, pair.now, &take, NULL), TF_OK);
+    ck_assert_int_eq(tf_router_deliver(pair.side[A].router, pair.now, &take, NULL), TF_OK);
     says(A, "message session dialler 0: takes ref 4 along");
     hears(B);
-    tf_local import = tf_pair_find(&pair, B, TF_SESSION_DELIVER, 0)->refs[0].local;
-    tf_session_release(pair.side[B].session, pair.now, import);
+    tf_local import = tf_pair_find(&pair, B, TF_ROUTER_DELIVER, 0)->refs[0].local;
+    tf_pair_release(&pair, B, import);
     says(B, "message session acceptor 0: drop");
-    ck_assert_int_eq(tf_session_deliver(pair.side[A].session, pair.now, &take, NULL), TF_OK);
+    ck_assert_int_eq(tf_router_deliver(pair.side[A].router, pair.now, &take, NULL), TF_OK);
     says(A, "message session dialler 1: crosses the drop");
     hears(A);
     ck_assert_uint_eq(tf_pair_stats(&pair, A).drops_ignored, 1);
@@ -75,7 +75,7 @@ START_TEST(protocol_md_message_to_a_result)
     hears(B);
     (void)tf_pair_send(&pair, A, answer, "name", true);
     says(A, "message session dialler 1: name");
-    tf_pair_resolve_data(&pair, B, tf_pair_find(&pair, B, TF_SESSION_DELIVER, 0)->result, "hi");
+    tf_pair_resolve_data(&pair, B, tf_pair_find(&pair, B, TF_ROUTER_DELIVER, 0)->result, "hi");
     says(B, "message session acceptor 0: the answer");
     hears(B);
     hears(A);
@@ -84,6 +84,35 @@ START_TEST(protocol_md_message_to_a_result)
     wait_for_ack(A);
     says(A, "message session dialler 2: ack of both");
     hears(B);
+    ck_assert(tf_pair_is_empty(&pair));
+    tf_pair_free(&pair);
+}
+END_TEST
+
+START_TEST(protocol_md_message_to_an_object_that_is_being_revoked)
+{
+    ck_assert_int_eq(tf_pair_init(&pair, tf_test_mem(), NULL), TF_OK);
+    tf_local object = tf_pair_new_object(&pair, A);
+    tf_mention mention = {.local = object, .kind = TF_REF_OBJECT};
+    tf_router_send give = {
+        .target = TF_PAIR_PEER_ROOT, .method = tf_slice_str("give"), .refs = &mention, .ref_count = 1};
+    ck_assert_int_eq(tf_router_deliver(pair.side[A].router, pair.now, &give, NULL), TF_OK);
+    says(A, "message session dialler 0: gives ref 4");
+    hears(B);
+    tf_local import = tf_pair_find(&pair, B, TF_ROUTER_DELIVER, 0)->refs[0].local;
+    (void)tf_pair_send(&pair, B, import, "use", true);
+    says(B, "message session acceptor 0: use");
+    tf_pair_revoke(&pair, A, object, false, "gone");
+    says(A, "message session dialler 1: revoke");
+    hears(A);
+    hears(B);
+    says(A, "message session dialler 2: the error");
+    hears(B);
+    wait_for_ack(B);
+    says(B, "message session acceptor 1: ack of revoke and error");
+    hears(A);
+    tf_pair_release(&pair, B, import);
+    tf_pair_settle(&pair);
     ck_assert(tf_pair_is_empty(&pair));
     tf_pair_free(&pair);
 }
@@ -108,15 +137,14 @@ START_TEST(protocol_md_rejections_are_maps_of_code_and_message)
         tf_local rejected = tf_pair_send(&pair, A, answer, "m", true);
         tf_pair_deliver_all(&pair, B);
         if (i == 0) {
-            tf_pair_resolve_data(&pair, B, tf_pair_find(&pair, B, TF_SESSION_DELIVER, 0)->result, "");
+            tf_pair_resolve_data(&pair, B, tf_pair_find(&pair, B, TF_ROUTER_DELIVER, 0)->result, "");
         }
         if (i < 2) {
             tf_pair_settle(&pair);
         } else {
-            tf_session_end(pair.side[A].session);
-            tf_pair_turn(&pair, A);
+            tf_pair_cut(&pair, A);
         }
-        const tf_pair_event *event = tf_pair_find(&pair, A, TF_SESSION_RESOLVED, i == 1 ? 0 : 1);
+        const tf_pair_event *event = tf_pair_find(&pair, A, TF_ROUTER_RESOLVED, i == 1 ? 0 : 1);
         ck_assert_uint_eq(event->local, rejected);
         tf_reader r;
         tf_rd_init(&r, tf_slice_str(event->text));
@@ -134,6 +162,7 @@ int main(void)
     const TTest *const tests[] = {
         protocol_md_drop_that_crosses_a_mention,
         protocol_md_message_to_a_result,
+        protocol_md_message_to_an_object_that_is_being_revoked,
         protocol_md_rejections_are_maps_of_code_and_message,
         NULL,
     };

@@ -1,0 +1,416 @@
+/* node/hub_objects: objects and promises of a program that embeds the node. */
+#include "tests/support/check_main.h"
+#include "tests/unit/raw_names.h"
+
+typedef struct setup {
+    world w;
+    world_node *node;
+    raw_peer *peer;
+    tf_local own;  /* an object of the application, */
+    tf_local seen; /* which the peer knows as that */
+    int tag;       /* its user */
+} setup;
+
+static tf_local call(setup *s, tf_local target, const char *method, const tf_mention *refs, size_t count)
+{
+    tf_local result = TF_LOCAL_NONE;
+    tf_router_send send = {.target = target,
+                           .method = tf_slice_str(method),
+                           .args = tf_slice_str("args"),
+                           .refs = refs,
+                           .ref_count = count,
+                           .want_result = true};
+    ck_assert_int_eq(tf_hub_call(s->node->hub, s->w.now, &send, &s->w, &result), TF_OK);
+    raw_settle(s->peer);
+    return result;
+}
+
+/* A peer that was given the object by a message to its root. */
+static void begin(setup *s)
+{
+    world_init(&s->w, 7);
+    s->node = world_add(&s->w, true, NULL);
+    s->peer = raw_new(&s->w, s->node, 11);
+    ck_assert_int_eq(tf_hub_object_new(s->node->hub, &s->tag, &s->own), TF_OK);
+    tf_mention object = {s->own, TF_REF_OBJECT};
+    tf_router_send send = {.target = tf_hub_peer_root(raw_pair(s->peer)->end[1].conn),
+                           .method = tf_slice_str("take"),
+                           .args = tf_slice_str(""),
+                           .refs = &object,
+                           .ref_count = 1};
+    ck_assert_int_eq(tf_hub_call(s->node->hub, s->w.now, &send, NULL, NULL), TF_OK);
+    raw_settle(s->peer);
+    ck_assert_ptr_nonnull(raw_called(s->peer, "take"));
+    s->seen = raw_called(s->peer, "take")->ref;
+}
+
+static void end(setup *s)
+{
+    ck_assert_uint_eq(s->node->failures, 0);
+    world_free(&s->w);
+    free(s->peer);
+}
+
+/* The next event, which is of that type. */
+static tf_app_event next(setup *s, tf_app_event_type type)
+{
+    tf_app_event event;
+    ck_assert_msg(tf_hub_next_app_event(s->node->hub, &event), "there is no event");
+    ck_assert_int_eq(event.type, type);
+    return event;
+}
+
+static void nothing_more(setup *s)
+{
+    tf_app_event event;
+    ck_assert(!tf_hub_next_app_event(s->node->hub, &event));
+    ck_assert(!tf_hub_has_app_events(s->node->hub));
+}
+
+static void fall_silent(setup *s)
+{
+    raw_settle(s->peer);
+    world_pass(&s->w, 50);
+    raw_settle(s->peer);
+}
+
+static size_t records_of(setup *s)
+{
+    tf_hub_stats stats;
+    tf_hub_get_stats(s->node->hub, &stats);
+    return stats.refs.records;
+}
+
+/* -- calls --------------------------------------------------------------------------------------------------------- */
+
+START_TEST(objects_call_comes_with_all_that_belongs_to_it_and_is_answered)
+{
+    static setup s;
+    begin(&s);
+    tf_local promise = raw_ask_text(s.peer, s.seen, "say", "hello", tf_router_new_object(s.peer->end->router));
+    raw_settle(s.peer);
+    tf_app_event event = next(&s, TF_APP_CALL);
+    const tf_node_id from = world_id(99);
+    ck_assert(event.local == s.own && event.user == &s.tag && event.has_from && tf_node_id_eq(&event.from, &from));
+    ck_assert(tf_slice_eq(event.method, tf_slice_str("say")) && tf_slice_eq(event.args, tf_slice_str("hello")));
+    ck_assert(event.ref_count == 1 && event.refs[0].kind == TF_REF_OBJECT && event.result != TF_LOCAL_NONE);
+    tf_answer answer = {.promise = event.result, .kind = TF_RESOLUTION_DATA, .data = tf_slice_str("yes")};
+    ck_assert_int_eq(tf_hub_resolve(s.node->hub, s.w.now, &answer, 1), TF_OK);
+    raw_settle(s.peer);
+    ck_assert(raw_is_text(raw_find(s.peer, promise), "yes"));
+    nothing_more(&s);
+    end(&s);
+}
+END_TEST
+
+START_TEST(objects_call_is_rejected_with_a_code)
+{
+    static setup s;
+    begin(&s);
+    tf_local promise = raw_ask_text(s.peer, s.seen, "say", "", TF_LOCAL_NONE);
+    raw_settle(s.peer);
+    tf_local result = next(&s, TF_APP_CALL).result;
+    ck_assert_int_eq(tf_hub_reject(s.node->hub, s.w.now, result, tf_slice_str(""), tf_slice_str("")), TF_ERR_USAGE);
+    ck_assert_int_eq(tf_hub_reject(s.node->hub, s.w.now, result, tf_slice_str("mine"), tf_slice_str("no")), TF_OK);
+    raw_settle(s.peer);
+    ck_assert_str_eq(raw_outcome(s.peer, promise), "mine");
+    end(&s);
+}
+END_TEST
+
+START_TEST(objects_answer_to_a_call_is_told_once_and_with_its_user)
+{
+    static setup s;
+    begin(&s);
+    tf_local result = call(&s, tf_hub_peer_root(raw_pair(s.peer)->end[1].conn), "ask", NULL, 0);
+    nothing_more(&s);
+    raw_answer_text(s.peer, raw_called(s.peer, "ask")->result, "answer", tf_router_new_object(s.peer->end->router));
+    raw_settle(s.peer);
+    tf_app_event event = next(&s, TF_APP_SETTLED);
+    ck_assert(event.local == result && event.user == &s.w && event.kind == TF_RESOLUTION_DATA);
+    ck_assert(tf_slice_eq(event.data, tf_slice_str("answer")) && event.ref_count == 1);
+    nothing_more(&s);
+    fall_silent(&s);
+    ck_assert_uint_eq(records_of(&s), 3); /* two roots, the application's object */
+    end(&s);
+}
+END_TEST
+
+START_TEST(objects_call_without_anybody_is_an_error)
+{
+    static setup s;
+    begin(&s);
+    tf_local result = TF_LOCAL_NONE;
+    tf_router_send send = {.target = 4711, .method = tf_slice_str("x"), .args = tf_slice_str(""), .want_result = true};
+    ck_assert_int_eq(tf_hub_call(s.node->hub, s.w.now, &send, NULL, &result), TF_ERR_USAGE);
+    ck_assert_int_eq(tf_hub_hold(s.node->hub, 4711, NULL), TF_ERR_USAGE);
+    tf_hub_release(s.node->hub, s.w.now, 4711);
+    end(&s);
+}
+END_TEST
+
+/* -- what an event names ------------------------------------------------------------------------------------------- */
+
+START_TEST(objects_what_a_call_names_is_let_go_with_it_unless_it_is_held)
+{
+    static setup s;
+    begin(&s);
+    tf_local kept = tf_router_new_object(s.peer->end->router);
+    tf_local lost = tf_router_new_object(s.peer->end->router);
+    (void)raw_ask_text(s.peer, s.seen, "give", "", kept);
+    (void)raw_ask_text(s.peer, s.seen, "give", "", lost);
+    fall_silent(&s);
+    ck_assert(raw_knows(s.peer, kept) && raw_knows(s.peer, lost)); /* the events wait */
+    tf_local held = next(&s, TF_APP_CALL).refs[0].local;
+    ck_assert_int_eq(tf_hub_hold(s.node->hub, held, &s), TF_OK);
+    (void)next(&s, TF_APP_CALL);
+    nothing_more(&s);
+    fall_silent(&s);
+    ck_assert(raw_knows(s.peer, kept) && !raw_knows(s.peer, lost));
+    tf_hub_release(s.node->hub, s.w.now, held);
+    tf_hub_release(s.node->hub, s.w.now, held); /* once too often: no-op */
+    fall_silent(&s);
+    ck_assert(!raw_knows(s.peer, kept));
+    end(&s);
+}
+END_TEST
+
+static tf_local tell_promise(setup *s, tf_local promise)
+{
+    tf_mention mention = {promise, TF_REF_PROMISE};
+    tf_router_send send = {.target = s->seen, .method = tf_slice_str("wait"), .refs = &mention, .ref_count = 1};
+    ck_assert_int_eq(tf_router_deliver(s->peer->end->router, s->w.now, &send, NULL), TF_OK);
+    raw_settle(s->peer);
+    return promise;
+}
+
+/* It is resolved while the event that names it waits: the application, which holds it then, is told all the same. */
+START_TEST(objects_promise_of_a_call_that_waits_is_told_when_it_is_held)
+{
+    static setup s;
+    begin(&s);
+    tf_router *router = s.peer->end->router;
+    tf_local promise = tell_promise(&s, tf_router_new_promise(router));
+    tf_local object = tf_router_new_object(router);
+    tf_answer answer = {.promise = promise, .kind = TF_RESOLUTION_OBJECT, .object = {object, TF_REF_OBJECT}};
+    ck_assert_int_eq(tf_router_resolve(router, s.w.now, &answer, 1), TF_OK);
+    raw_settle(s.peer);
+    tf_local named = next(&s, TF_APP_CALL).refs[0].local;
+    ck_assert_int_eq(tf_hub_hold(s.node->hub, named, &s), TF_OK);
+    (void)call(&s, named, "early", NULL, 0); /* it is the object, though nobody has told yet */
+    ck_assert_uint_eq(raw_called(s.peer, "early")->promise, object);
+    tf_app_event event = next(&s, TF_APP_SETTLED);
+    ck_assert(event.local == named && event.user == &s && event.kind == TF_RESOLUTION_OBJECT);
+    (void)call(&s, event.object.local, "later", NULL, 0);
+    ck_assert_uint_eq(raw_called(s.peer, "later")->promise, object);
+    ck_assert_int_eq(tf_hub_hold(s.node->hub, named, NULL), TF_ERR_USAGE); /* it is over */
+    nothing_more(&s);
+    end(&s);
+}
+END_TEST
+
+START_TEST(objects_promise_of_a_call_that_nobody_holds_is_not_told)
+{
+    static setup s;
+    begin(&s);
+    tf_local promise = tell_promise(&s, tf_router_new_promise(s.peer->end->router));
+    tf_answer answer = {.promise = promise, .kind = TF_RESOLUTION_DATA, .data = tf_slice_str("x")};
+    ck_assert_int_eq(tf_router_resolve(s.peer->end->router, s.w.now, &answer, 1), TF_OK);
+    raw_settle(s.peer);
+    (void)next(&s, TF_APP_CALL);
+    nothing_more(&s);
+    end(&s);
+}
+END_TEST
+
+START_TEST(objects_own_promise_is_decided_here)
+{
+    static setup s;
+    begin(&s);
+    tf_local promise = TF_LOCAL_NONE;
+    ck_assert_int_eq(tf_hub_promise_new(s.node->hub, &s, &promise), TF_OK);
+    (void)call(&s, tf_hub_peer_root(raw_pair(s.peer)->end[1].conn), "later", &(tf_mention){promise, TF_REF_PROMISE}, 1);
+    tf_local seen = raw_called(s.peer, "later")->ref;
+    tf_answer answer = {.promise = promise, .kind = TF_RESOLUTION_DATA, .data = tf_slice_str("now")};
+    ck_assert_int_eq(tf_hub_resolve(s.node->hub, s.w.now, &answer, 1), TF_OK);
+    raw_settle(s.peer);
+    ck_assert(raw_is_text(raw_find(s.peer, seen), "now"));
+    nothing_more(&s);
+    end(&s);
+}
+END_TEST
+
+/* -- the end of things --------------------------------------------------------------------------------------------- */
+
+START_TEST(objects_host_that_goes_is_told_of_what_is_held)
+{
+    static setup s;
+    begin(&s);
+    (void)raw_ask_text(s.peer, s.seen, "give", "", tf_router_new_object(s.peer->end->router));
+    raw_settle(s.peer);
+    tf_local held = next(&s, TF_APP_CALL).refs[0].local;
+    ck_assert_int_eq(tf_hub_hold(s.node->hub, held, &s), TF_OK);
+    tf_local result = call(&s, held, "ask", NULL, 0);
+    raw_lose(&s.peer);
+    bool told[2] = {false, false};
+    for (size_t i = 0; i < 2; i++) {
+        tf_app_event event;
+        ck_assert(tf_hub_next_app_event(s.node->hub, &event));
+        ck_assert(tf_slice_eq(event.data, tf_code_rejection(TF_CODE_DISCONNECTED)));
+        ck_assert(event.type == TF_APP_SETTLED ? event.local == result : event.local == held && event.user == &s);
+        told[event.type == TF_APP_SETTLED] = true;
+    }
+    ck_assert(told[0] && told[1]);
+    ck_assert_uint_eq(next(&s, TF_APP_GONE).local, s.own); /* it had the object */
+    nothing_more(&s);
+    tf_hub_ref_state state;
+    ck_assert(tf_hub_describe(s.node->hub, held, &state) && state.is_revoked && state.conn == NULL && !state.is_own);
+    tf_hub_release(s.node->hub, s.w.now, held);
+    world_settle(&s.w);
+    ck_assert(!tf_hub_describe(s.node->hub, held, &state));
+    end(&s);
+}
+END_TEST
+
+START_TEST(objects_that_nobody_refers_to_any_more_is_told_and_may_come_back)
+{
+    static setup s;
+    tf_hub_ref_state state;
+    begin(&s);
+    ck_assert(tf_hub_describe(s.node->hub, s.own, &state) && state.is_own && state.exports == 1 && !state.is_revoked);
+    raw_release(s.peer, s.seen);
+    fall_silent(&s);
+    tf_app_event event = next(&s, TF_APP_GONE);
+    ck_assert(event.local == s.own && event.user == &s.tag);
+    ck_assert(!tf_hub_describe(s.node->hub, s.own, &state));
+    (void)call(&s, tf_hub_peer_root(raw_pair(s.peer)->end[1].conn), "again", &(tf_mention){s.own, TF_REF_OBJECT}, 1);
+    (void)raw_ask_text(s.peer, raw_called(s.peer, "again")->ref, "say", "", TF_LOCAL_NONE);
+    raw_settle(s.peer);
+    ck_assert_uint_eq(next(&s, TF_APP_CALL).local, s.own);
+    nothing_more(&s);
+    end(&s);
+}
+END_TEST
+
+START_TEST(objects_revoked_one_answers_no_call)
+{
+    static setup s;
+    begin(&s);
+    tf_result_refusal why = {.code = tf_slice_str("moved"), .message = tf_slice_str("elsewhere")};
+    ck_assert_int_eq(tf_hub_revoke(s.node->hub, s.w.now, s.own, false, &why), TF_OK);
+    ck_assert_int_eq(tf_hub_revoke(s.node->hub, s.w.now, s.own, false, &why), TF_ERR_USAGE);
+    ck_assert_int_eq(tf_hub_revoke(s.node->hub, s.w.now, tf_hub_root(s.node->hub), false, &why), TF_ERR_USAGE);
+    tf_local promise = raw_ask_text(s.peer, s.seen, "say", "", TF_LOCAL_NONE);
+    raw_settle(s.peer);
+    ck_assert_str_eq(raw_outcome(s.peer, promise), "moved");
+    nothing_more(&s);
+    end(&s);
+}
+END_TEST
+
+START_TEST(objects_freed_one_is_revoked_and_its_waiting_calls_with_it)
+{
+    static setup s;
+    begin(&s);
+    tf_local before = raw_ask_text(s.peer, s.seen, "say", "", TF_LOCAL_NONE);
+    raw_settle(s.peer);
+    ck_assert(tf_hub_object_user(s.node->hub, s.own, NULL));
+    tf_hub_object_free(s.node->hub, s.w.now, s.own);
+    tf_hub_object_free(s.node->hub, s.w.now, s.own);
+    ck_assert(!tf_hub_object_user(s.node->hub, s.own, NULL));
+    tf_local after = raw_ask_text(s.peer, s.seen, "say", "", TF_LOCAL_NONE);
+    nothing_more(&s);
+    raw_settle(s.peer);
+    ck_assert_str_eq(raw_outcome(s.peer, before), "revoked");
+    ck_assert_str_eq(raw_outcome(s.peer, after), "revoked");
+    end(&s);
+}
+END_TEST
+
+START_TEST(objects_call_that_waits_outlives_its_caller)
+{
+    static setup s;
+    begin(&s);
+    (void)raw_ask_text(s.peer, s.seen, "say", "hello", TF_LOCAL_NONE);
+    raw_settle(s.peer);
+    raw_lose(&s.peer);
+    tf_app_event event = next(&s, TF_APP_CALL);
+    ck_assert(!event.has_from && tf_slice_eq(event.args, tf_slice_str("hello")));
+    tf_answer answer = {.promise = event.result, .kind = TF_RESOLUTION_DATA, .data = tf_slice_str("late")};
+    ck_assert_int_eq(tf_hub_resolve(s.node->hub, s.w.now, &answer, 1), TF_OK); /* for nobody */
+    ck_assert_uint_eq(next(&s, TF_APP_GONE).local, s.own);
+    end(&s);
+}
+END_TEST
+
+/* -- bounds (P7) --------------------------------------------------------------------------------------------------- */
+
+/* A connection has a quarter; what is refused does not pass what comes behind it (P6). */
+START_TEST(objects_calls_that_nobody_takes_are_bounded_and_keep_their_order)
+{
+    static setup s;
+    static tf_local promises[TF_APP_ITEMS / 4 + 3];
+    begin(&s);
+    for (size_t i = 0; i < TF_APP_ITEMS / 4 + 2; i++) {
+        promises[i] = raw_ask_text(s.peer, s.seen, "say", "hello", TF_LOCAL_NONE);
+    }
+    world_settle(&s.w); /* the peer has not heard of a refusal yet */
+    ck_assert_uint_ge(records_of(&s), TF_APP_ITEMS / 4);
+    (void)next(&s, TF_APP_CALL);
+    promises[TF_APP_ITEMS / 4 + 2] = raw_ask_text(s.peer, s.seen, "say", "behind", TF_LOCAL_NONE);
+    raw_settle(s.peer);
+    ck_assert_str_eq(raw_outcome(s.peer, promises[TF_APP_ITEMS / 4 - 1]), "waiting");
+    for (size_t i = 0; i < 3; i++) {
+        ck_assert_str_eq(raw_outcome(s.peer, promises[TF_APP_ITEMS / 4 + i]), "overloaded");
+    }
+    tf_local again = raw_ask_text(s.peer, s.seen, "say", "again", TF_LOCAL_NONE);
+    raw_settle(s.peer);
+    ck_assert_str_eq(raw_outcome(s.peer, again), "waiting"); /* there is room, and the peer knows */
+    end(&s);
+}
+END_TEST
+
+START_TEST(objects_failed_allocation_leaks_nothing)
+{
+    static setup s;
+    for (uint64_t k = 0; k < 40; k++) {
+        begin(&s);
+        (void)raw_ask_text(s.peer, s.seen, "say", "hello", tf_router_new_object(s.peer->end->router));
+        world_raw_pump(&s.w, s.peer->end);
+        (void)world_move(&s.w, raw_pair(s.peer), 0);
+        tf_test_heap_fail_at(&s.w.heap, k, true);
+        world_end_turn(&s.w, s.node);
+        tf_local made = TF_LOCAL_NONE;
+        tf_err err = tf_hub_object_new(s.node->hub, NULL, &made);
+        ck_assert(err == TF_OK || err == TF_ERR_NOMEM);
+        err = tf_hub_promise_new(s.node->hub, NULL, &made);
+        ck_assert(err == TF_OK || err == TF_ERR_NOMEM);
+        tf_test_heap_fail_never(&s.w.heap);
+        s.node->failures = 0;
+        end(&s);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    const TTest *const tests[] = {
+        objects_call_comes_with_all_that_belongs_to_it_and_is_answered,
+        objects_call_is_rejected_with_a_code,
+        objects_answer_to_a_call_is_told_once_and_with_its_user,
+        objects_call_without_anybody_is_an_error,
+        objects_what_a_call_names_is_let_go_with_it_unless_it_is_held,
+        objects_promise_of_a_call_that_waits_is_told_when_it_is_held,
+        objects_promise_of_a_call_that_nobody_holds_is_not_told,
+        objects_own_promise_is_decided_here,
+        objects_host_that_goes_is_told_of_what_is_held,
+        objects_that_nobody_refers_to_any_more_is_told_and_may_come_back,
+        objects_revoked_one_answers_no_call,
+        objects_freed_one_is_revoked_and_its_waiting_calls_with_it,
+        objects_call_that_waits_outlives_its_caller,
+        objects_calls_that_nobody_takes_are_bounded_and_keep_their_order,
+        objects_failed_allocation_leaks_nothing,
+        NULL,
+    };
+    return tf_test_run("node/hub objects", tests);
+}
