@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "node/hub_objects.h"
 #include "node/node_internal.h"
 #include "proto/version.h"
 
@@ -211,6 +212,7 @@ tf_err tf_node_new(tf_node **out, const tf_node_config *config, char why[TF_WHY_
     while (node->instance == 0) {
         node->instance = tf_rand_u64(node->rand);
     }
+    tf_list_init(&node->objects);
     tf_map_init(&node->sessions, mem, tf_rand_u64(node->rand));
     tf_map_init(&node->connection_ids, mem, tf_rand_u64(node->rand));
     tf_stream_buffers_init(&node->buffers, mem);
@@ -260,6 +262,7 @@ void tf_node_free(tf_node *node)
     free_listens(node);
     tf_stream_buffers_clear(&node->buffers);
     tf_hub_free(node->hub);
+    tf_node_objects_free(node);
     tf_node_store_close(node);
     tf_dedup_free(node->dedup);
     tf_map_clear(&node->sessions);
@@ -458,6 +461,7 @@ void tf_node_run(tf_node *node, tf_time max_wait)
 {
     int flags = EVLOOP_ONCE;
     tf_node_settle(node);
+    node->awake = node->awake || tf_hub_has_app_events(node->hub);
     if (node->awake || max_wait == 0 || tf_node_store_watch(node)) {
         flags = EVLOOP_ONCE | EVLOOP_NONBLOCK; /* NONBLOCK alone goes on while any socket is ready */
     } else if (max_wait != TF_NEVER) {
@@ -477,7 +481,7 @@ bool tf_node_next_event(tf_node *node, tf_node_event *out)
             return true;
         }
     }
-    return false;
+    return tf_node_next_object_event(node, out);
 }
 
 struct event_base *tf_node_loop(tf_node *node)

@@ -16,6 +16,7 @@
 #include "node/edge_mem.h"
 #include "node/mem_cache.h"
 #include "node/hub.h"
+#include "node/list.h"
 #include "node/store/store.h"
 #include "node/twofold.h"
 #include "paths/datagram.h"
@@ -26,6 +27,7 @@
 
 typedef struct tf_connection tf_connection;
 typedef struct tf_pending tf_pending;
+typedef struct tf_node_object tf_node_object;
 
 /* One address that we listen on: TCP and UDP under the same number. */
 typedef struct tf_listen {
@@ -70,6 +72,7 @@ struct tf_node {
     tf_pending *pendings;
     size_t pending_count;
     tf_peer *peers;
+    tf_list objects; /* of the program (node_objects.c) */
     tf_node_stats stats;
     bool draining;
     bool awake;  /* the next tf_node_run does not wait */
@@ -100,6 +103,12 @@ void tf_node_store_close(tf_node *node); /* no-op when there is none */
 bool tf_node_store_watch(tf_node *node);
 /* The loop has waited. */
 void tf_node_store_awake(tf_node *node);
+
+/* -- node_objects.c ------------------------------------------------------------------------------------------------ */
+
+/* Calls handlers on the way to the next event for the program. */
+bool tf_node_next_object_event(tf_node *node, tf_node_event *out);
+void tf_node_objects_free(tf_node *node); /* after the hub */
 
 /* -- acceptor.c ---------------------------------------------------------------------------------------------------- */
 

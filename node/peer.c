@@ -63,11 +63,33 @@ static tf_asked asked_of(tf_ask_kind kind)
 {
     static const tf_asked asked[] = {[TF_ASK_CHANNELS] = TF_ASKED_CHANNELS, [TF_ASK_INFO] = TF_ASKED_INFO,
                                      [TF_ASK_TRIM] = TF_ASKED_TRIM,         [TF_ASK_GAPS] = TF_ASKED_GAPS,
-                                     [TF_ASK_READ] = TF_ASKED_READ,         [TF_ASK_FORGET] = TF_ASKED_FORGET};
+                                     [TF_ASK_READ] = TF_ASKED_READ,         [TF_ASK_FORGET] = TF_ASKED_FORGET,
+                                     [TF_ASK_REFS] = TF_ASKED_REFS};
     return asked[kind];
 }
 
-static bool translate(tf_peer *peer, const tf_client_event *in, tf_node_event *out)
+/* Of the peer itself, not of one of its channels. */
+static bool is_of_peer(const tf_client_event *event)
+{
+    bool asked = event->asked == TF_ASK_CHANNELS || event->asked == TF_ASK_LOOKUP || event->asked == TF_ASK_REFS;
+    return event->type == TF_CLIENT_ROOM || event->type == TF_CLIENT_PUBLISHED ||
+           event->type == TF_CLIENT_PUBLISH_REFUSED || event->type == TF_CLIENT_WITHDRAWN ||
+           (event->type == TF_CLIENT_ANSWER && asked);
+}
+
+static void answered(const tf_client_event *in, tf_node_event *out)
+{
+    if (in->asked == TF_ASK_LOOKUP) {
+        out->type = TF_EVENT_FOUND;
+        out->local = in->object;
+        return;
+    }
+    out->type = TF_EVENT_ANSWER;
+    out->asked = asked_of(in->asked);
+}
+
+/* What events of all kinds may have. */
+static void fill(tf_peer *peer, const tf_client_event *in, tf_node_event *out)
 {
     *out = (tf_node_event){.peer = peer,
                            .cookie = in->cookie,
@@ -86,13 +108,16 @@ static bool translate(tf_peer *peer, const tf_client_event *in, tf_node_event *o
                            .expires_ms = in->expires_ms,
                            .data = in->data,
                            .code = in->code,
-                           .text = in->message};
-    out->channel = in->type == TF_CLIENT_ROOM ? NULL : channel_at(peer, in->channel);
+                           .text = in->message,
+                           .name = in->name};
+    out->channel = is_of_peer(in) ? NULL : channel_at(peer, in->channel);
+}
+
+static bool translate(tf_peer *peer, const tf_client_event *in, tf_node_event *out)
+{
+    fill(peer, in, out);
     switch (in->type) {
     case TF_CLIENT_OPENED:
-    case TF_CLIENT_PUBLISHED:
-    case TF_CLIENT_PUBLISH_REFUSED:
-    case TF_CLIENT_WITHDRAWN:
         return false;
     case TF_CLIENT_CLOSED:
         out->type = TF_EVENT_CLOSED;
@@ -129,8 +154,16 @@ static bool translate(tf_peer *peer, const tf_client_event *in, tf_node_event *o
         out->type = TF_EVENT_CONFIRMED;
         return true;
     case TF_CLIENT_ANSWER:
-        out->type = TF_EVENT_ANSWER;
-        out->asked = asked_of(in->asked);
+        answered(in, out);
+        return true;
+    case TF_CLIENT_PUBLISHED:
+        out->type = TF_EVENT_PUBLISHED;
+        return true;
+    case TF_CLIENT_PUBLISH_REFUSED:
+        out->type = TF_EVENT_PUBLISH_REFUSED;
+        return true;
+    case TF_CLIENT_WITHDRAWN:
+        out->type = TF_EVENT_WITHDRAWN;
         return true;
     case TF_CLIENT_ROOM:
         out->type = TF_EVENT_ROOM;
@@ -346,6 +379,28 @@ tf_err tf_peer_ask_channels(tf_peer *peer, uint64_t after, uint64_t cookie)
 {
     tf_ask question = {.kind = TF_ASK_CHANNELS, .from = after, .cookie = cookie};
     return tf_client_ask(peer->client, tf_edge_now(), 0, &question);
+}
+
+tf_err tf_peer_ask_refs(tf_peer *peer, uint64_t after, uint64_t cookie)
+{
+    tf_ask question = {.kind = TF_ASK_REFS, .from = after, .cookie = cookie};
+    return tf_client_ask(peer->client, tf_edge_now(), 0, &question);
+}
+
+tf_err tf_peer_lookup(tf_peer *peer, tf_slice name, uint64_t cookie)
+{
+    tf_ask question = {.kind = TF_ASK_LOOKUP, .name = name, .cookie = cookie};
+    return tf_client_ask(peer->client, tf_edge_now(), 0, &question);
+}
+
+tf_err tf_peer_publish(tf_peer *peer, tf_slice name, tf_local object)
+{
+    return tf_client_publish(peer->client, tf_edge_now(), name, object);
+}
+
+void tf_peer_withdraw(tf_peer *peer, tf_slice name)
+{
+    tf_client_withdraw(peer->client, tf_edge_now(), name);
 }
 
 tf_err tf_remote_ask_info(tf_remote *channel, uint64_t cookie)

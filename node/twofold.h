@@ -2,9 +2,9 @@
  * names may still change.
  *
  * A tf_node is one identity with its listeners, its connections and its event loop; it belongs to one thread. The caller
- * pulls: tf_node_run waits for something to happen, then tf_node_next_event hands out what did. Nothing is called back,
- * so everything may be called between two events, tf_node_free too. No global state, no signal handler, no output other
- * than by the log.
+ * pulls: tf_node_run waits for something to happen, then tf_node_next_event hands out what did. Nothing is called back but
+ * the handlers of objects that the program exports, inside tf_node_next_event; so everything may be called between two
+ * events, tf_node_free too. No global state, no signal handler, no output other than by the log.
  *
  *     tf_node_new, tf_node_connect, tf_remote_open, tf_remote_subscribe
  *     for (;;) {
@@ -14,7 +14,10 @@
  *
  * Every message goes out on both routes and arrives once; sends are pending until they are acked or refused, over
  * reconnects and restarts of the other side. An ack means: durable on the relay's disk (S1), or, of a relay without a
- * store directory, held in its memory. */
+ * store directory, held in its memory.
+ *
+ * A program can also export objects of its own, give references to them away, and send to those that it was given, through
+ * relays too: "references" below. */
 #ifndef TF_NODE_TWOFOLD_H
 #define TF_NODE_TWOFOLD_H
 
@@ -22,6 +25,7 @@
 #include "node/calls.h"
 #include "node/hub_rights.h"
 #include "node/log.h"
+#include "node/router.h"
 #include "node/uri.h"
 #include "node/why.h"
 #include "paths/address.h"
@@ -179,7 +183,140 @@ TF_MUST_CHECK tf_err tf_remote_close(tf_remote *channel);
 /* Sends of this peer that are neither acked nor refused. */
 size_t tf_peer_unacked(const tf_peer *peer);
 
-typedef enum tf_asked { TF_ASKED_CHANNELS, TF_ASKED_INFO, TF_ASKED_TRIM, TF_ASKED_GAPS, TF_ASKED_READ, TF_ASKED_FORGET } tf_asked;
+/* -- references ---------------------------------------------------------------------------------------------------- */
+
+/* Objects and promises are known by local ids (proto/ref.h): numbers of this node, the same towards all peers, never used
+ * again. Others can speak of an object once it was mentioned to them: published under a name, or among the refs of a message,
+ * an answer or a rejection. Who refers to what is counted here and by the peers (D1 to D15); a program only says what it
+ * keeps: tf_node_hold and tf_node_drop. All of it is of the node's thread.
+ *
+ * A call that says AGAIN, LIMIT_*, USAGE or NOMEM changed nothing. At most TF_APP_OBJECTS_MAX objects are exported at a
+ * time and as many things held (LIMIT_ITEMS beyond); messages that wait for a program which does not pull are refused
+ * `overloaded` to their senders (TF_APP_ITEMS, TF_APP_BYTES; of one peer a quarter of that). */
+
+/* A message for an object of ours. Slices, refs and what refs name are valid until the handler returns. */
+typedef struct tf_call_info {
+    tf_node *node;
+    tf_local object;
+    tf_slice method;        /* 1 to TF_METHOD_MAX bytes of UTF-8 */
+    tf_slice args;          /* bytes, of which this library knows nothing */
+    const tf_mention *refs; /* what it mentions, in order */
+    size_t ref_count;
+    tf_local result;        /* the promise for its answer: exactly one tf_node_resolve or tf_node_reject, now or later;
+                               TF_LOCAL_NONE: no answer is wanted */
+    bool has_caller;
+    tf_node_id caller; /* the peer that it came from: a relay, not who sent it there */
+} tf_call_info;
+
+/* Called from tf_node_next_event. They may call everything here but tf_node_next_event, tf_node_run and tf_node_free. */
+typedef struct tf_object_handler {
+    void (*called)(void *user, const tf_call_info *call);
+    /* Nobody refers to it any more (P5). It stays exported and may be mentioned again. May be NULL. */
+    void (*dropped)(void *user, tf_local object);
+    void *user;
+} tf_object_handler;
+
+/* A new object, ours until tf_node_unexport. The handler is copied. */
+TF_MUST_CHECK tf_err tf_node_export(tf_node *node, const tf_object_handler *handler, tf_local *object);
+/* No handler of it is called any more; if somebody still refers to it, it is revoked. No-op for what is no object of ours. */
+void tf_node_unexport(tf_node *node, tf_local object);
+
+/* A promise that we resolve, to be mentioned before its answer is there. */
+TF_MUST_CHECK tf_err tf_node_new_promise(tf_node *node, tf_local *promise);
+
+typedef struct tf_node_message {
+    tf_local target; /* an object or a promise: ours, held, or named by the event in hand */
+    tf_slice method;
+    tf_slice args;
+    const tf_mention *refs;
+    size_t ref_count; /* at most TF_REFS_PER_MESSAGE */
+} tf_node_message;
+
+/* Sends a message. Those of one sender to one target arrive in the order sent (P6), and a message to a promise goes on to
+ * what that is resolved to: there is no need to wait. result (NULL: no answer is wanted) becomes the promise for the answer;
+ * exactly one SETTLED comes for it. AGAIN: a queue is full, later. USAGE: a target or reference that this node does not
+ * know, or a method that is none. */
+TF_MUST_CHECK tf_err tf_node_send(tf_node *node, const tf_node_message *message, tf_local *result);
+
+/* Resolves promises of ours (results of calls, or of tf_node_new_promise): to an object, data, or a rejection. Several at
+ * once may mention each other. USAGE: not ours to resolve, or resolved already; LIMIT_BYTES: more than who waits for it
+ * takes. One that nobody waits for any more is fine. */
+TF_MUST_CHECK tf_err tf_node_resolve(tf_node *node, const tf_answer *answers, size_t count);
+/* The same for one, to a rejection with this code (1 to TF_REFUSAL_CODE_MAX bytes, else USAGE) and message, as
+ * tf_rejection_write makes them. */
+TF_MUST_CHECK tf_err tf_node_reject(tf_node *node, tf_local promise, tf_slice code, tf_slice message);
+
+/* Sends to an object of ours are answered with this rejection from now on, by the peers themselves once they know (D11).
+ * hard: they also forget its identity (D12). What nobody refers to is left as it is. USAGE: not ours, or revoked already
+ * (soft may become hard); code or message as for tf_result_refusal. */
+TF_MUST_CHECK tf_err tf_node_revoke(tf_node *node, tf_local object, bool hard, tf_slice code, tf_slice message);
+
+/* Keeps an object or promise that an event or a call named beyond that event. Each hold is ended by one tf_node_drop.
+ * Results of tf_node_send are held until their SETTLED, objects of FOUND until tf_node_drop, without this call. Of what is
+ * resolved or revoked already the event for that comes again. USAGE: unknown. */
+TF_MUST_CHECK tf_err tf_node_hold(tf_node *node, tf_local local);
+/* No-op for what is not held. */
+void tf_node_drop(tf_node *node, tf_local local);
+
+/* Our object under that name at the peer, in this session and in each that follows: PUBLISHED comes in each, or once
+ * PUBLISH_REFUSED (it is given up then). The name as that of a channel. USAGE: no name; LIMIT_ITEMS. */
+TF_MUST_CHECK tf_err tf_peer_publish(tf_peer *peer, tf_slice name, tf_local object);
+/* WITHDRAWN comes when the peer knows. No-op for a name that is not published. */
+void tf_peer_withdraw(tf_peer *peer, tf_slice name);
+/* What was published there, by whomever, under that name: FOUND comes. AGAIN, USAGE, NOMEM as for questions. */
+TF_MUST_CHECK tf_err tf_peer_lookup(tf_peer *peer, tf_slice name, uint64_t cookie);
+/* A page of the references that the peer has in common with us: those after one that the page before gave (0: the first). */
+TF_MUST_CHECK tf_err tf_peer_ask_refs(tf_peer *peer, uint64_t after, uint64_t cookie);
+
+/* Rejections as nodes give them: the map {"code", "message"}, and of a command that ended its "status". */
+typedef struct tf_rejection {
+    tf_slice code;
+    tf_slice message;
+    bool has_status;
+    uint64_t status;
+} tf_rejection;
+
+/* TF_ERR_PEER_SYNTAX: something else, of which only its sender knows what it means. Slices point into data. */
+TF_MUST_CHECK tf_err tf_rejection_read(tf_slice data, tf_rejection *out);
+/* Into out, of TF_REJECTION_MAX bytes; returns the length. A message that is too long is cut, between characters; in one
+ * that is no UTF-8 the bytes beyond ASCII become `?`. The code has at most TF_REFUSAL_CODE_MAX bytes. */
+size_t tf_rejection_write(uint8_t out[TF_REJECTION_MAX], const tf_rejection *rejection);
+
+/* What a node's sessions hold (P5), for people: entry by entry of each connection, then its summary, then those of the next. */
+typedef struct tf_node_ref {
+    tf_node_id peer;
+    uint64_t session;
+    bool is_summary;
+    tf_session_entry entry;  /* not of a summary */
+    tf_session_stats stats;  /* of a summary */
+    size_t waiting;          /* of a summary: messages that wait for room in the ring */
+    size_t waiting_bytes;
+} tf_node_ref;
+
+/* Zeroed: before the first. */
+typedef struct tf_node_refs_cursor {
+    uint64_t session; /* the last that was begun */
+    uint64_t entry;
+    bool within;
+} tf_node_refs_cursor;
+
+/* The next; false: no more. Connections and entries may come and go between two calls: what is there all the time is
+ * shown once. */
+bool tf_node_refs_next(const tf_node *node, tf_node_refs_cursor *cursor, tf_node_ref *out);
+/* Records of the node, messages that wait for promises, and so on. */
+void tf_node_refs_stats(const tf_node *node, tf_router_stats *out);
+
+/* -- events -------------------------------------------------------------------------------------------------------- */
+
+typedef enum tf_asked {
+    TF_ASKED_CHANNELS,
+    TF_ASKED_INFO,
+    TF_ASKED_TRIM,
+    TF_ASKED_GAPS,
+    TF_ASKED_READ,
+    TF_ASKED_FORGET,
+    TF_ASKED_REFS
+} tf_asked;
 
 typedef enum tf_node_event_type {
     TF_EVENT_CONNECTED,       /* peer: messages can flow. Again after each new session (resumed: false then) */
@@ -198,7 +335,14 @@ typedef enum tf_node_event_type {
     TF_EVENT_CLOSED,          /* channel: answer to tf_remote_close */
     TF_EVENT_ANSWER,          /* channel (of tf_peer_ask_channels none), cookie, asked, and either data, to be read with the
                                * tf_result_..._read of its kind (node/calls.h), or code and text of its refusal */
-    TF_EVENT_ROOM             /* peer: tf_remote_send takes sends again */
+    TF_EVENT_ROOM,            /* peer: tf_remote_send takes sends again */
+    TF_EVENT_SETTLED,         /* local (a result of tf_node_send, or a promise that was held; it is dropped by this),
+                               * resolution, and object, or data with refs */
+    TF_EVENT_REVOKED,         /* local (held), hard, data (the rejection) with refs; it stays held */
+    TF_EVENT_PUBLISHED,       /* peer, name: it can be looked up there. Again after each new session */
+    TF_EVENT_PUBLISH_REFUSED, /* peer, name, code, text */
+    TF_EVENT_WITHDRAWN,       /* peer, name */
+    TF_EVENT_FOUND            /* peer, cookie, and either local (an object, held for the caller), or code and text */
 } tf_node_event_type;
 
 typedef struct tf_node_event {
@@ -219,6 +363,8 @@ typedef struct tf_node_event {
     int64_t timestamp_ms;
     bool duplicate;
     bool retryable;
+    bool hard;
+    tf_resolution_kind resolution;
     uint64_t retry_after_ms;
     tf_route via;
     tf_node_id sender;
@@ -229,12 +375,18 @@ typedef struct tf_node_event {
     tf_slice data;
     tf_slice code;
     tf_slice text;
+    tf_local local;
+    tf_slice name;
+    tf_mention object;
+    const tf_mention *refs;
+    size_t ref_count;
 } tf_node_event;
 
 /* Waits until something happened, max_wait passed (0: does not wait) or tf_node_wake was called, and does all work that
  * is due. */
 void tf_node_run(tf_node *node, tf_time max_wait);
-/* The next event; false: none. Slices are valid until the next call on the node. */
+/* The next event; false: none. Slices, and refs that are not held, are valid until the next call of this or of
+ * tf_node_run. */
 bool tf_node_next_event(tf_node *node, tf_node_event *out);
 /* The loop, to add descriptors and signals to: their callbacks run inside tf_node_run, which then returns. */
 struct event_base *tf_node_loop(tf_node *node);

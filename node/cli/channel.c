@@ -295,6 +295,7 @@ static int answered(channel *c, const tf_node_event *event)
         return gaps_answered(c, event->data);
     case TF_ASKED_READ:
     case TF_ASKED_FORGET:
+    case TF_ASKED_REFS:
         return -1; /* not asked here */
     }
     TF_UNREACHABLE();
