@@ -5,6 +5,7 @@
 
 #include <event2/event.h>
 
+#include "node/admin/admin.h"
 #include "node/cli/relay.h"
 #include "node/edge_mem.h"
 #include "proto/limits.h"
@@ -23,11 +24,13 @@ typedef struct relay {
     tf_accept accept;
     uint32_t max_in_flight;
     bool print_uri;
+    char data[TF_PATH_MAX];
     char store[TF_PATH_MAX + 8]; /* its directory */
     tf_config *config;
     tf_identity *identity;
     tf_log *log;
     tf_node *node;
+    tf_admin *admin; /* NULL: none */
     struct event *signals[3];
     unsigned stops; /* TERM and INT so far */
     bool interrupted;
@@ -160,14 +163,14 @@ static tf_node_grant *grants_of(const tf_config *config)
 
 static int load_identity(relay *r)
 {
-    char data[TF_PATH_MAX];
+    char *data = r->data;
     char path[TF_PATH_MAX + 8];
     char why[TF_WHY_MAX];
     bool made = false;
     tf_err err = TF_OK;
     TF_ASSERT(r->config != NULL);
     if (r->data_flag != NULL || r->config->data[0] != '\0') {
-        (void)snprintf(data, sizeof(data), "%s", r->data_flag != NULL ? r->data_flag : r->config->data);
+        (void)snprintf(data, sizeof(r->data), "%s", r->data_flag != NULL ? r->data_flag : r->config->data);
     } else {
         err = tf_data_default_path(data, why);
     }
@@ -367,6 +370,29 @@ static int print_uri(const relay *r)
     return TF_EXIT_OK;
 }
 
+static bool next_ref(void *ctx, tf_node_refs_cursor *cursor, tf_node_ref *out)
+{
+    return tf_node_refs_next(ctx, cursor, out);
+}
+
+static void refs_stats(void *ctx, tf_router_stats *out)
+{
+    tf_node_refs_stats(ctx, out);
+}
+
+/* Without it a relay is one all the same: it says why there is none, and goes on. */
+static void open_admin(relay *r)
+{
+    char why[TF_WHY_MAX];
+    tf_admin_config config = {.base = tf_node_loop(r->node),
+                              .mem = tf_edge_mem(),
+                              .directory = r->data,
+                              .source = {.next_ref = next_ref, .refs_stats = refs_stats, .ctx = r->node}};
+    if (tf_admin_new(&r->admin, &config, why) != TF_OK) {
+        TF_LOG(r->log, TF_LOG_WARN, "no_admin_socket", NULL, tf_log_str("why", why));
+    }
+}
+
 static void serve(relay *r)
 {
     tf_node_event event;
@@ -408,6 +434,9 @@ static int start(relay *r)
         code = watch_signals(r) ? open_listeners(r) : TF_EXIT_INTERNAL;
     }
     if (code == TF_EXIT_OK) {
+        open_admin(r);
+    }
+    if (code == TF_EXIT_OK) {
         code = dial_peers(r);
     }
     return code == TF_EXIT_OK ? print_uri(r) : code;
@@ -437,6 +466,7 @@ int tf_cmd_relay(int argc, char **argv)
             event_free(r.signals[i]);
         }
     }
+    tf_admin_free(r.admin);
     tf_node_free(r.node);
     tf_log_free(r.log);
     tf_identity_free(r.identity);
