@@ -43,6 +43,9 @@ int tf_cmd_sub(int argc, char **argv);
 int tf_cmd_ping(int argc, char **argv);
 int tf_cmd_channel(int argc, char **argv);
 int tf_cmd_cat(int argc, char **argv);
+int tf_cmd_serve(int argc, char **argv);
+int tf_cmd_call(int argc, char **argv);
+int tf_cmd_ref(int argc, char **argv);
 int tf_cmd_backup(int argc, char **argv);
 int tf_cmd_restore(int argc, char **argv);
 int tf_cmd_store(int argc, char **argv);
@@ -90,6 +93,9 @@ const tf_option *tf_sub_options(void);
 const tf_option *tf_ping_options(void);
 const tf_option *tf_channel_options(void);
 const tf_option *tf_cat_options(void);
+const tf_option *tf_serve_options(void);
+const tf_option *tf_call_options(void);
+const tf_option *tf_ref_options(void);
 const tf_option *tf_keygen_options(void);
 const tf_option *tf_backup_options(void);
 const tf_option *tf_restore_options(void);
@@ -125,6 +131,8 @@ typedef struct tf_cli {
     tf_time started;
     struct event *signals[3];
     bool interrupted;
+    bool terminated; /* the last time by TERM */
+    unsigned stops;  /* how often */
 } tf_cli;
 
 /* The options that clients have in common: true when index (of name) was one of them; *ok: its value was good. */
@@ -140,6 +148,8 @@ bool tf_cli_common_option(tf_cli *cli, const tf_options *o, const tf_option *opt
 /* Parses the URI operand, loads the identity, starts to connect and opens the channel (NULL: none). TF_EXIT_OK, or the
  * code to exit with (the user was told). */
 int tf_cli_start(tf_cli *cli, const char *uri, const char *channel);
+/* TF_EXIT_USAGE; the user is told what a name of an object is. */
+int tf_cli_bad_object_name(const char *command, const char *name);
 /* What the library did not take: the code to exit with (the user was told); TF_EXIT_OK for TF_OK. */
 int tf_cli_error(const tf_cli *cli, tf_err err);
 /* A connection event that ends a client: the code to exit with (the user was told); -1: it does not end. */
@@ -182,6 +192,8 @@ void tf_out_refusal(const tf_node_event *event);
 void tf_out_activity_json(const tf_activity *activity, tf_slice channel);
 /* ,"name":"text"; in base64 where that is no UTF-8. */
 void tf_out_field(const char *name, tf_slice text);
+/* ,"name":"text", or ,"name_base64": where it is no UTF-8. */
+void tf_out_bytes_field(const char *name, tf_slice bytes);
 void tf_out_node_field(const char *name, const tf_node_id *id);
 void tf_out_epoch_field(uint64_t epoch); /* 16 hexadecimal digits, with which the ids of messages begin */
 /* Body and newline; control bytes escaped unless raw. */

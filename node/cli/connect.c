@@ -1,4 +1,4 @@
-/* The client that pub, sub and ping are made of: identity, node, peer, channel, signals. */
+/* The client that all commands but `relay` and those on files are made of: identity, node, peer, channel, signals. */
 #include <inttypes.h>
 #include <signal.h>
 #include <unistd.h>
@@ -69,6 +69,8 @@ static void on_signal(evutil_socket_t number, short what, void *ctx)
     tf_cli *cli = ctx;
     if (number != SIGUSR1) {
         cli->interrupted = true;
+        cli->terminated = number == SIGTERM;
+        cli->stops++;
         tf_node_wake(cli->node);
     } else if (cli->peer != NULL) {
         print_stats(cli);
@@ -157,6 +159,11 @@ int tf_cli_start(tf_cli *cli, const char *uri, const char *channel)
         }
     }
     return tf_cli_error(cli, err);
+}
+
+int tf_cli_bad_object_name(const char *command, const char *name)
+{
+    return tf_usage(command, "'%s' is not a name: 1 to %u of A-Z a-z 0-9 . _ : ~ - and /", name, TF_CHANNEL_NAME_MAX);
 }
 
 int tf_cli_error(const tf_cli *cli, tf_err err)

@@ -21,6 +21,15 @@ const tf_option *tf_options_of(const char *command)
     if (strcmp(command, "cat") == 0) {
         return tf_cat_options();
     }
+    if (strcmp(command, "serve") == 0) {
+        return tf_serve_options();
+    }
+    if (strcmp(command, "call") == 0) {
+        return tf_call_options();
+    }
+    if (strcmp(command, "ref") == 0) {
+        return tf_ref_options();
+    }
     if (strcmp(command, "backup") == 0) {
         return tf_backup_options();
     }

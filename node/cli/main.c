@@ -13,6 +13,9 @@ const tf_command tf_commands[] = {
     {"ping", tf_cmd_ping, "URI", "ask a relay by both routes: which answers, and which first"},
     {"cat", tf_cmd_cat, "URI CHANNEL", "print what is stored of a channel, and end"},
     {"channel", tf_cmd_channel, "ls|info|create|close|trim|gaps URI [CHANNEL]", "see and change the channels of a relay"},
+    {"serve", tf_cmd_serve, "URI NAME -- COMMAND [ARGUMENT]...", "publish an object: a command answers each message to it"},
+    {"call", tf_cmd_call, "URI NAME METHOD [BODY]", "send a message to a published object, and print the answer"},
+    {"ref", tf_cmd_ref, "ls URI | ls --data DIR | ls --admin PATH", "list the references of our connection, or of a relay"},
     {"backup", tf_cmd_backup, "[-c FILE | --data DIR] DEST", "copy the store of a relay, which may be running"},
     {"restore", tf_cmd_restore, "[-c FILE | --data DIR] SRC", "make the store of a new relay from a backup"},
     {"store", tf_cmd_store, "check|repair [-c FILE | --data DIR]", "look for damage in a store, or save what can be read"},
@@ -24,8 +27,8 @@ const tf_command tf_commands[] = {
 };
 
 /* Names that later versions use; not to be taken by anything else. */
-static const char *const reserved[] = {"status", "top",    "doctor", "bench", "ref", "call",   "serve", "check",
-                                       "reload", "drain",  "peer",   "acl",   "events", "trace", "completion"};
+static const char *const reserved[] = {"status", "top",    "doctor", "bench", "check",     "reload",
+                                       "drain",  "peer",   "acl",    "events", "trace", "completion"};
 
 int tf_cmd_version(int argc, char **argv)
 {
@@ -60,8 +63,8 @@ int main(int argc, char **argv)
     (void)signal(SIGPIPE, SIG_IGN);
     event_set_log_callback(ignore_warning);
     if (argc < 2) {
-        return tf_usage("", "a command is needed: relay, pub, sub, cat, channel, ping, backup, restore, store, keygen, "
-                            "pubkey, version or help");
+        return tf_usage("", "a command is needed: relay, pub, sub, cat, channel, ping, serve, call, ref, backup, restore, "
+                            "store, keygen, pubkey, version or help");
     }
     const char *name = argv[1];
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {

@@ -65,8 +65,7 @@ void tf_out_epoch_field(uint64_t epoch)
     (void)printf(",\"epoch\":\"%016" PRIx64 "\"", epoch);
 }
 
-/* "name": bytes as a string where they are valid UTF-8, else "name_base64". */
-static void put_bytes(const char *name, tf_slice bytes)
+void tf_out_bytes_field(const char *name, tf_slice bytes)
 {
     bool text = tf_utf8_is_valid(bytes);
     (void)printf(",\"%s%s\":", name, text ? "" : "_base64");
@@ -112,9 +111,9 @@ void tf_out_activity_json(const tf_activity *activity, tf_slice channel)
         (void)printf(",\"expires\":%" PRIu64, activity->expires_ms);
     }
     if (activity->meta.len > 0) {
-        put_bytes("meta", activity->meta);
+        tf_out_bytes_field("meta", activity->meta);
     }
-    put_bytes("body", activity->body);
+    tf_out_bytes_field("body", activity->body);
     (void)fputs("}\n", stdout);
 }
 

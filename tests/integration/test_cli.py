@@ -15,8 +15,7 @@ from lib import BAD_CONFIG, INTERRUPTED, NEGATIVE, OK, REFUSED, TIMEOUT, UNREACH
 
 ID = "a" * 52
 URI = f"twofold://{ID}@127.0.0.1:1"
-RESERVED = ("status top doctor bench ref call serve check reload drain peer acl "
-            "events trace completion").split()
+RESERVED = "status top doctor bench check reload drain peer acl events trace completion".split()
 
 
 def test_commands_that_are_none(world):
@@ -35,8 +34,8 @@ def test_commands_that_are_none(world):
 
 def test_help_and_version(world):
     overview = world.twofold("help").succeeds().decode()
-    for command in ("relay", "pub", "sub", "cat", "channel", "ping", "backup", "restore", "store", "keygen", "pubkey", "version",
-                    "help"):
+    for command in ("relay", "pub", "sub", "cat", "channel", "ping", "serve", "call", "ref", "backup", "restore", "store", "keygen",
+                    "pubkey", "version", "help"):
         assert re.search(rf"^  {command} ", overview, re.M), f"{command} is not in help"
         text = world.twofold("help", command).succeeds().decode()
         assert text.startswith(f"twofold {command}"), text

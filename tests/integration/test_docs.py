@@ -22,7 +22,8 @@ def options_in_help(world, command):
 def test_manual_has_every_option_and_no_other(world):
     manual = text_of("deploy", "man", "twofold.1").replace("\\-", "-")
     known = {"--help", "--name", "-x"}
-    for command in ("relay", "pub", "sub", "cat", "channel", "ping", "backup", "restore", "store", "keygen"):
+    for command in ("relay", "pub", "sub", "cat", "channel", "ping", "serve", "call", "ref", "backup", "restore", "store",
+                    "keygen"):
         options = options_in_help(world, command)
         assert options, command
         for option in options:
