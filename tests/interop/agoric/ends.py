@@ -86,6 +86,10 @@ class End:
         """Promise `ident` turned out to be the object `target`: what was sent to it was sent to that."""
         self.last[target] = self.last.get(target, set()) | self.last.get(ident, set())
 
+    def targets(self):
+        """What it can send to."""
+        return sorted(self.held) + sorted(self.known)
+
     def hear_message(self, target, text, result):
         message = self.world.arrives(self, target, text)
         if result:
@@ -101,6 +105,6 @@ class End:
     def hear_resolution(self, ident, kind, value, text):
         name = self.names[ident]
         self.world.check_resolution(self, name, kind, value and self.names.get(value), text)
-        if kind == OBJECT and host(self.names[value]) != self.name:
+        if kind == OBJECT:
             self.became(ident, value)
         self.forget_promise(ident)

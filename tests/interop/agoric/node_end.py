@@ -154,6 +154,14 @@ class NodeEnd(End):
 
     # -- what the application does
 
+    def targets(self):
+        """Its own objects, too, that a promise turned out to be: what it sends to those must not overtake."""
+        turned = [name for name, ident in self.own.items() if ident in self.last and self.is_live(name)]
+        return super().targets() + sorted(turned)
+
+    def is_live(self, name):
+        return self.own[name] in self.live or name.endswith(".o0")
+
     def decides(self, ident):
         return ident in self.decided
 

@@ -65,7 +65,7 @@ class Program:
     # -- what applications do
 
     def send(self, end):
-        targets = sorted(end.held) + sorted(end.known)
+        targets = end.targets()
         target = self.favourites.get(end.name)
         if target not in targets or self.random.random() > self.favour_odds:
             target = self.random.choice(targets)
