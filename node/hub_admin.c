@@ -24,8 +24,12 @@ tf_err tf_hub_list_finish(const tf_call *call, const tf_writer *head, const tf_h
     size_t len = tf_wr_len(head);
     TF_ASSERT(tf_wr_ok(head) && tf_wr_ok(&items->w));
     memcpy(scratch + TF_HUB_LIST_HEAD - len, head->start, len);
-    return tf_hub_answer(call->conn, call->event->result,
-                         tf_slice_of(scratch + TF_HUB_LIST_HEAD - len, len + tf_wr_len(&items->w)), NULL, 0);
+    tf_slice data = tf_slice_of(scratch + TF_HUB_LIST_HEAD - len, len + tf_wr_len(&items->w));
+    tf_err err = tf_hub_answer(call->conn, call->event->result, data, NULL, 0);
+    if (err == TF_ERR_LIMIT_BYTES) { /* for somebody else who waits for it, too */
+        return tf_hub_refuse_call(call, TF_REFUSAL_MESSAGE_TOO_LARGE);
+    }
+    return err;
 }
 
 static tf_channel_state state_of(const tf_store_channel *stored)

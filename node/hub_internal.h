@@ -191,11 +191,12 @@ typedef struct tf_app_held {
     void *user;
     size_t holds;   /* of the application */
     size_t events;  /* that name it */
+    size_t revoked; /* REVOKED events of it that wait */
     bool decided;   /* a promise of the application's own */
     bool settled;   /* a promise: the router holds it no more, SETTLED waits, */
     bool told;      /* or was pulled */
     tf_local object; /* that it was resolved to; TF_LOCAL_NONE: to none */
-    bool lost;       /* there was no room for what happened: it is told without (in app->lost) */
+    bool lost;       /* what happened is told without what it mentions (in app->lost) */
     tf_list_node in_lost;
 } tf_app_held;
 

@@ -185,6 +185,14 @@ static tf_refusal publish_new(tf_hub *hub, const tf_node_id *id, tf_slice text, 
     return done ? TF_REFUSAL_NONE : TF_REFUSAL_OVERLOADED;
 }
 
+static bool is_revoked(const tf_hub *hub, tf_local object)
+{
+    tf_session *owner = NULL;
+    size_t exports = 0;
+    bool revoked = false;
+    return tf_router_describe(hub->router, object, &owner, &exports, &revoked) && revoked;
+}
+
 static tf_refusal publish(const tf_call *call, tf_slice text)
 {
     tf_hub *hub = call->hub;
@@ -201,6 +209,9 @@ static tf_refusal publish(const tf_call *call, tf_slice text)
         return TF_REFUSAL_NONE;
     }
     tf_local object = call->event->refs[0].local;
+    if (is_revoked(hub, object)) {
+        return TF_REFUSAL_BAD_REQUEST; /* nobody would tell any more that it is */
+    }
     if (name == NULL) {
         return publish_new(hub, id, text, object);
     }

@@ -63,6 +63,17 @@ void tf_hub_app_put(tf_hub *hub, tf_app_held *held)
     tf_free(hub->config.mem, held, sizeof(*held));
 }
 
+/* Revoked already, and the router has told those who held it then. */
+static void tell_revoked(tf_hub *hub, tf_app_held *held)
+{
+    const tf_record *record = tf_refs_find(tf_hub_refs(hub), held->local);
+    bool is_over = record != NULL && record->state == TF_RECORD_REVOKED && !record->is_noted && !record->is_settling;
+    if (is_over && !held->lost) {
+        held->lost = true;
+        tf_list_append(&hub->app.lost, &held->in_lost);
+    }
+}
+
 tf_err tf_hub_hold(tf_hub *hub, tf_local local, void *user)
 {
     tf_app_held *held = tf_hub_app_find(hub, local);
@@ -79,6 +90,9 @@ tf_err tf_hub_hold(tf_hub *hub, tf_local local, void *user)
     }
     if (held->told) {
         return TF_ERR_USAGE;
+    }
+    if (held->holds == 0 && held->revoked == 0) {
+        tell_revoked(hub, held);
     }
     held->holds++;
     held->user = user;

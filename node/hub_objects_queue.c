@@ -205,6 +205,7 @@ void tf_hub_app_revoked(tf_hub *hub, const tf_router_event *event)
     tf_app_held *held = tf_hub_app_find(hub, event->local);
     if (held != NULL) {
         tell(hub, held, TF_APP_REVOKED, event);
+        held->revoked += held->lost ? 0 : 1;
     }
 }
 
@@ -247,7 +248,11 @@ static bool fill(tf_hub *hub, tf_app_event *event)
         return false;
     }
     tf_app_held *held = tf_hub_app_find(hub, event->local);
-    if (held == NULL || held->holds == 0) {
+    if (held == NULL) {
+        return false;
+    }
+    held->revoked -= event->type == TF_APP_REVOKED && held->revoked > 0 ? 1u : 0u;
+    if (held->holds == 0) {
         return false;
     }
     event->user = held->user;
@@ -275,6 +280,22 @@ static bool take_queued(tf_hub *hub, tf_app_event *out)
     return false;
 }
 
+static tf_app_event lost_event(const tf_hub *hub, const tf_app_held *held)
+{
+    tf_app_event event = {.local = held->local, .kind = TF_RESOLUTION_REJECTION};
+    const tf_record *record = tf_refs_find(tf_hub_refs(hub), held->local);
+    if (held->settled) {
+        event.type = TF_APP_SETTLED;
+        event.data = tf_code_rejection(TF_CODE_OVERLOADED);
+    } else {
+        TF_ASSERT(record != NULL && record->state == TF_RECORD_REVOKED);
+        event.type = TF_APP_REVOKED;
+        event.data = record->value->data;
+        event.hard = record->hard;
+    }
+    return event;
+}
+
 static bool take_lost(tf_hub *hub, tf_app_event *out)
 {
     tf_list_node *node = NULL;
@@ -282,10 +303,7 @@ static bool take_lost(tf_hub *hub, tf_app_event *out)
         tf_app_held *held = TF_CONTAINER(node, tf_app_held, in_lost);
         tf_list_remove(node);
         held->lost = false;
-        *out = (tf_app_event){.type = held->settled ? TF_APP_SETTLED : TF_APP_REVOKED,
-                              .local = held->local,
-                              .kind = TF_RESOLUTION_REJECTION,
-                              .data = tf_code_rejection(held->settled ? TF_CODE_OVERLOADED : TF_CODE_REVOKED)};
+        *out = lost_event(hub, held);
         if (fill(hub, out)) {
             return true;
         }

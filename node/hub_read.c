@@ -153,7 +153,11 @@ static tf_err answer(tf_hub *hub, tf_conn *conn, const tf_read_request *request)
     if (found.count == 0 && found.gap_count == 0 && found.refusal != TF_REFUSAL_NONE) {
         return tf_hub_refuse(conn, request->promise, (tf_slice){NULL, 0}, found.refusal);
     }
-    return tf_hub_answer(conn, request->promise, compose(hub, request, &found), NULL, 0);
+    tf_err err = tf_hub_answer(conn, request->promise, compose(hub, request, &found), NULL, 0);
+    if (err == TF_ERR_LIMIT_BYTES) { /* for somebody else who waits for it, too */
+        return tf_hub_refuse(conn, request->promise, (tf_slice){NULL, 0}, TF_REFUSAL_MESSAGE_TOO_LARGE);
+    }
+    return err;
 }
 
 tf_err tf_hub_serve_reads(tf_hub *hub, tf_conn *conn)

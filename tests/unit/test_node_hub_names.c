@@ -140,11 +140,13 @@ START_TEST(names_object_that_its_host_revokes_is_not_found_any_more)
     static setup s;
     begin(&s, NULL);
     ck_assert_str_eq(raw_publish(s.host, "n", s.object), "acked");
+    tf_local found = raw_lookup(s.caller, "n");
     tf_revocation revocation = {.object = s.object, .data = tf_code_rejection(TF_CODE_REVOKED)};
     ck_assert_int_eq(tf_router_revoke(s.host->end->router, s.w.now, &revocation), TF_OK);
     raw_settle(s.host);
     ck_assert_str_eq(raw_lookup_outcome(s.caller, "n"), "not_found");
     ck_assert_uint_eq(names_of(&s), 0);
+    ck_assert_str_eq(raw_publish(s.caller, "n", found), "bad_request");
     end(&s);
 }
 END_TEST

@@ -272,6 +272,33 @@ START_TEST(objects_host_that_goes_is_told_of_what_is_held)
 }
 END_TEST
 
+/* The name's watch holds it, too: who comes later is told all the same. */
+START_TEST(objects_held_after_it_was_revoked_is_told)
+{
+    static setup s;
+    begin(&s);
+    tf_local object = tf_router_new_object(s.peer->end->router);
+    (void)raw_ask_text(s.peer, s.seen, "give", "", object);
+    (void)raw_ask_text(s.peer, s.seen, "give", "", object);
+    raw_settle(s.peer);
+    tf_local held = next(&s, TF_APP_CALL).refs[0].local;
+    ck_assert_int_eq(tf_hub_hold(s.node->hub, held, &s), TF_OK);
+    raw_lose(&s.peer);
+    (void)next(&s, TF_APP_CALL);
+    ck_assert_uint_eq(next(&s, TF_APP_REVOKED).local, held);
+    ck_assert_uint_eq(next(&s, TF_APP_GONE).local, s.own);
+    tf_router_hold(s.node->hub->router, held); /* somebody else */
+    tf_hub_release(s.node->hub, s.w.now, held);
+    ck_assert_int_eq(tf_hub_hold(s.node->hub, held, &s.tag), TF_OK);
+    world_settle(&s.w);
+    tf_app_event event = next(&s, TF_APP_REVOKED);
+    ck_assert(event.user == &s.tag && tf_slice_eq(event.data, tf_code_rejection(TF_CODE_DISCONNECTED)));
+    nothing_more(&s);
+    tf_router_release(s.node->hub->router, s.w.now, held);
+    end(&s);
+}
+END_TEST
+
 START_TEST(objects_that_nobody_refers_to_any_more_is_told_and_may_come_back)
 {
     static setup s;
@@ -404,6 +431,7 @@ int main(void)
         objects_promise_of_a_call_that_nobody_holds_is_not_told,
         objects_own_promise_is_decided_here,
         objects_host_that_goes_is_told_of_what_is_held,
+        objects_held_after_it_was_revoked_is_told,
         objects_that_nobody_refers_to_any_more_is_told_and_may_come_back,
         objects_revoked_one_answers_no_call,
         objects_freed_one_is_revoked_and_its_waiting_calls_with_it,

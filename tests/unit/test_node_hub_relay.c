@@ -264,6 +264,39 @@ START_TEST(relay_answer_whose_asker_is_gone_is_rejected_for_the_others)
 }
 END_TEST
 
+/* A promise that was passed on to one who takes less than its asker. */
+START_TEST(relay_answer_that_is_too_large_for_another_who_waits_is_refused)
+{
+    static setup s;
+    static uint8_t body[8000];
+    raw_args args;
+    begin(&s);
+    s.w.raw_id = 97;
+    s.w.max_message = TF_MESSAGE_MIN_LIMIT;
+    raw_peer *small = raw_new(&s.w, s.node, 13);
+    tf_local own = tf_router_new_object(small->end->router);
+    ck_assert_str_eq(raw_publish(small, "small", own), "acked");
+    raw_open(s.caller, "room");
+    (void)raw_send_origin(s.caller, "a", tf_slice_of(body, sizeof(body)), NULL);
+    tf_local target = raw_lookup(s.caller, "small");
+    s.node->stub.later = true; /* the answer waits, so that it can be passed on */
+    tf_args_read_write(raw_begin(&args), &(tf_args_read){1, 1});
+    tf_local promise = raw_call(s.caller, s.caller->channel, "read", raw_bytes(&args), TF_LOCAL_NONE);
+    tf_mention mention = {promise, TF_REF_PROMISE};
+    tf_router_send told = {.target = target, .method = tf_slice_str("wait"), .refs = &mention, .ref_count = 1};
+    ck_assert_int_eq(tf_router_deliver(s.caller->end->router, s.w.now, &told, NULL), TF_OK);
+    raw_settle_both(s.caller, small);
+    ck_assert_str_eq(raw_outcome(s.caller, promise), "waiting");
+    s.node->stub.later = false;
+    s.node->stub.ready = true;
+    raw_settle_both(s.caller, small);
+    ck_assert_str_eq(raw_outcome(s.caller, promise), "message_too_large");
+    ck_assert_str_eq(raw_outcome(small, raw_called(small, "wait")->ref), "message_too_large");
+    end(&s);
+    free(small);
+}
+END_TEST
+
 /* A sink is an object of the one who subscribes: the hub feeds nobody who did not ask. */
 START_TEST(relay_object_of_another_is_no_sink)
 {
@@ -338,6 +371,7 @@ int main(void)
         relay_channel_that_is_passed_on_stays_until_nobody_has_it,
         relay_channel_that_is_passed_on_gives_no_rights,
         relay_answer_whose_asker_is_gone_is_rejected_for_the_others,
+        relay_answer_that_is_too_large_for_another_who_waits_is_refused,
         relay_object_of_another_is_no_sink,
         relay_subscription_that_is_passed_on_goes_on_until_nobody_has_it,
         relay_host_that_takes_nothing_bounds_its_callers,
