@@ -54,7 +54,8 @@ TF_MUST_CHECK tf_err tf_hub_reject(tf_hub *hub, tf_time now, tf_local promise, t
 TF_MUST_CHECK tf_err tf_hub_revoke(tf_hub *hub, tf_time now, tf_local object, bool hard, const tf_result_refusal *why);
 
 /* Keeps what an event named, or what else this node knows, until so many calls of release; `user` comes with its
- * events from now on. What is resolved or revoked already is told by the event for that. USAGE: unknown; LIMIT_ITEMS; NOMEM. */
+ * events from now on. What is resolved or revoked already is told by the event for that. USAGE: unknown, or settled and
+ * told; LIMIT_ITEMS; NOMEM. */
 TF_MUST_CHECK tf_err tf_hub_hold(tf_hub *hub, tf_local local, void *user);
 /* Not held: no-op. */
 void tf_hub_release(tf_hub *hub, tf_time now, tf_local local);

@@ -1,6 +1,7 @@
 /* A relay and three clients, whole cores over the virtual network, one run a seed. Every client publishes to two channels
- * and is subscribed to both. Each seed turns on its own faults: lossy routes, broken streams, lost sessions, restarts of the
- * relay on its surviving store, slow and refusing commits, applications that take their events late.
+ * and is subscribed to both, and calls an object of the next one (callers.h). Each seed turns on its own faults: lossy
+ * routes, broken streams, lost sessions, restarts of the relay on its surviving store, slow and refusing commits,
+ * applications that take their events late.
  *
  * While faults are on every event is checked: acked is stored once, under the id and seq of the ack (P1); each channel's
  * activities come with n, n+1, … without gap or repeat (P2); the sends of one client are stored in their order (P6); what
@@ -12,6 +13,8 @@
 #include <stdlib.h>
 
 #include "node/client.h"
+#include "tests/sim/callers.h"
+#include "tests/sim/hub_faults.h"
 #include "tests/sim/seeds.h"
 #include "tests/sim/slow_store.h"
 #include "tests/sim/wire.h"
@@ -24,26 +27,6 @@
 #define HEAL_SPAN (40 * TF_SECOND)
 #define SILENT_SPAN (60 * TF_SECOND)
 #define SILENT_BYTES 12000u /* of keepalives, probes and their answers, on one wire */
-
-typedef enum fault {
-    FAULT_LOSS,
-    FAULT_JITTER,
-    FAULT_STREAM_CUT,
-    FAULT_DATAGRAM_HOLE,
-    FAULT_SESSION_LOST,
-    FAULT_RESTART,
-    FAULT_SLOW_COMMIT,
-    FAULT_REFUSALS,
-    FAULT_LATE_READS,
-    FAULT_SLOW_APPLICATION,
-    FAULT_TINY_QUEUE,
-    FAULT_BIG_BODIES,
-    FAULT_COUNT
-} fault;
-
-static const char *const fault_names[FAULT_COUNT] = {"loss",        "jitter",   "stream-cut", "datagram-hole",
-                                                     "session",     "restart",  "slow-commit", "refusals",
-                                                     "late-reads",  "slow-app", "tiny-queue", "big-bodies"};
 
 /* What one client knows of one channel. */
 typedef struct view {
@@ -62,6 +45,7 @@ typedef struct sim_client {
     net *net;
     wire wire;
     view views[CHANNELS];
+    caller caller;
     tf_time reconnect_at; /* TF_NEVER: connected */
     tf_time send_at;
     tf_time pull_at; /* a slow application takes its events then */
@@ -100,6 +84,14 @@ static void fail(const sim *s, const char *what)
     }
     (void)fprintf(stderr, "\n");
     abort();
+}
+
+/* What is wrong with what a caller saw; NULL: nothing. */
+static void require_none(const sim *s, const char *wrong)
+{
+    if (wrong != NULL) {
+        fail(s, wrong);
+    }
 }
 
 static void require(const sim *s, bool condition, const char *what)
@@ -213,17 +205,20 @@ static void take_events(sim *s, unsigned client)
         case TF_CLIENT_CLOSED:
         case TF_CLIENT_ENDED:
         case TF_CLIENT_CONFIRMED:
+            fail(s, "nobody trims, refuses for good or closes here");
+            break;
         case TF_CLIENT_ANSWER:
         case TF_CLIENT_PUBLISHED:
         case TF_CLIENT_PUBLISH_REFUSED:
         case TF_CLIENT_WITHDRAWN:
-            fail(s, "nobody trims, refuses for good, closes or publishes here");
+            require_none(s, caller_told(&c->caller, s->now, &event));
             break;
         case TF_CLIENT_OPENED:
         case TF_CLIENT_ROOM:
             break;
         }
     }
+    require_none(s, caller_pull(&c->caller, s->now));
 }
 
 static void check_bounds(sim *s)
@@ -271,6 +266,8 @@ static void make_client(sim *s, unsigned index)
         require(s, tf_client_open(c->client, s->now, tf_slice_str(channel_names[i]), &v->handle) == TF_OK, "open");
         require(s, tf_client_subscribe(c->client, s->now, v->handle, &(tf_subscribe){.from = from, .echo = v->echo}) == TF_OK, "subscribe");
     }
+    c->caller = (caller){.hub = c->side.hub, .client = c->client, .random = &s->random};
+    require(s, caller_begin(&c->caller, index, CLIENTS), "out of memory");
     c->net = net_new(tf_test_random_u64(&s->random));
     wire_init(&c->wire, c->net, &s->heap.mem, &s->random.rand);
     c->reconnect_at = s->now + below(s, 200 * TF_MS);
@@ -365,6 +362,9 @@ static void act(sim *s)
         if (s->on && s->now >= c->send_at) {
             send_some(s, i);
         }
+        if (s->now >= c->caller.act_at) {
+            require_none(s, caller_act(&c->caller, s->now));
+        }
         if (s->now >= c->pull_at) {
             take_events(s, i);
             c->pull_at = s->on && has(s, FAULT_SLOW_APPLICATION) ? s->now + below(s, 300 * TF_MS) : 0;
@@ -396,6 +396,7 @@ static tf_time next_time(const sim *s)
         const sim_client *c = &s->clients[i];
         at = tf_time_min(at, net_peek(c->net));
         at = tf_time_min(at, c->reconnect_at);
+        at = tf_time_min(at, c->caller.act_at);
         at = tf_time_min(at, tf_hub_deadline(c->side.hub));
         at = tf_time_min(at, s->on ? c->send_at : TF_NEVER);
         at = tf_time_min(at, c->pull_at > s->now ? c->pull_at : TF_NEVER);
@@ -444,6 +445,26 @@ static void heal(sim *s)
             path->loss = 0;
             path->repeat = 0;
         }
+    }
+}
+
+/* Once all is well everybody reaches everybody; then all of it ends. */
+static void end_calls(sim *s)
+{
+    uint64_t answered[CLIENTS];
+    run(s, s->now + HEAL_SPAN / 4);
+    for (unsigned i = 0; i < CLIENTS; i++) {
+        answered[i] = s->clients[i].caller.answered;
+    }
+    run(s, s->now + TF_SECOND);
+    for (unsigned i = 0; i < CLIENTS; i++) {
+        require(s, s->clients[i].caller.answered > answered[i], "an object cannot be called");
+        caller_finish(&s->clients[i].caller, s->now);
+    }
+    run(s, s->now + HEAL_SPAN);
+    for (unsigned i = 0; i < CLIENTS; i++) {
+        require(s, s->clients[i].caller.waiting_count == 0, "a call was never answered");
+        mix(s, s->clients[i].caller.trace);
     }
 }
 
@@ -541,14 +562,16 @@ static uint64_t run_seed(uint64_t seed, bool verbose)
     set_up(&s, seed);
     run(&s, FAULTS_SPAN);
     heal(&s);
-    run(&s, s.now + HEAL_SPAN);
+    end_calls(&s);
     check_converged(&s);
     check_silence(&s);
     take_down(&s);
     if (verbose) {
-        (void)printf("seed %llu: %llu deliveries, %llu sessions lost, %llu restarts, peak %zu bytes; faults",
-                     (unsigned long long)seed, (unsigned long long)s.deliveries, (unsigned long long)s.session_losses,
-                     (unsigned long long)s.restarts, s.heap.peak_bytes);
+        const caller *c = &s.clients[0].caller;
+        (void)printf("seed %llu: %llu deliveries, %llu + %llu calls, %llu losses, %llu restarts, peak %zu bytes; faults",
+                     (unsigned long long)seed, (unsigned long long)s.deliveries, (unsigned long long)c->answered,
+                     (unsigned long long)c->lost, (unsigned long long)s.session_losses, (unsigned long long)s.restarts,
+                     s.heap.peak_bytes);
         for (unsigned f = 0; f < FAULT_COUNT; f++) {
             (void)printf("%s%s", has(&s, (fault)f) ? " " : "", has(&s, (fault)f) ? fault_names[f] : "");
         }
