@@ -136,6 +136,7 @@ static tf_conn_config conn_config(tf_node *node, const tf_connection_start *star
                     .remote = {theirs->max_message, theirs->max_refs, theirs->max_promises, theirs->max_results},
                     .refs = tf_hub_refs(node->hub),
                     .root = tf_hub_root(node->hub),
+                    .without_revoke = (agreed->features & TF_FEATURE_REVOKE) == 0,
                     .hash_key = tf_rand_u64(node->rand),
                     .mem = node->mem},
         .relay = tf_node_trusts_as_relay(node, &start->peer_id),

@@ -71,6 +71,7 @@ void tf_node_hello(tf_node *node, tf_hello *hello, tf_routes routes, tf_routes d
     tf_hello_init(hello);
     tf_offer *offer = &hello->offer;
     (void)snprintf(offer->software, sizeof(offer->software), "twofold/%s", TF_VERSION);
+    offer->features = TF_FEATURE_REVOKE;
     offer->routes = routes;
     offer->data = (tf_data_routes){data, data};
     while (offer->datagram.connection_id == 0 ||
