@@ -1,4 +1,5 @@
-/* References of the program that embeds the node: its objects with their handlers, what it sends, resolves and holds. */
+/* References of the program that embeds the node: its objects with their handlers, what it sends, resolves and
+ * holds. */
 #include "node/edge_mem.h"
 #include "node/hub_objects.h"
 #include "node/node_internal.h"

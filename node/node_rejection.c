@@ -39,8 +39,8 @@ tf_err tf_rejection_read(tf_slice data, tf_rejection *out)
     for (size_t i = 0; i < pairs && tf_rd_ok(&r); i++) {
         read_pair(&r, &found);
     }
-    bool whole = tf_rd_end(&r) == TF_OK && found.code.len > 0 && tf_utf8_is_valid(found.code) &&
-                 tf_utf8_is_valid(found.message);
+    bool whole =
+        tf_rd_end(&r) == TF_OK && found.code.len > 0 && tf_utf8_is_valid(found.code) && tf_utf8_is_valid(found.message);
     if (!whole) {
         return TF_ERR_PEER_SYNTAX;
     }

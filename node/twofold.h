@@ -1,10 +1,10 @@
 /* twofold: the library on which the relay and the command line are written. The private beginning of libtwofold: the
  * names may still change.
  *
- * A tf_node is one identity with its listeners, its connections and its event loop; it belongs to one thread. The caller
- * pulls: tf_node_run waits for something to happen, then tf_node_next_event hands out what did. Nothing is called back but
- * the handlers of objects that the program exports, inside tf_node_next_event; so everything may be called between two
- * events, tf_node_free too. No global state, no signal handler, no output other than by the log.
+ * A tf_node is one identity with its listeners, its connections and its event loop; it belongs to one thread. The
+ * caller pulls: tf_node_run waits for something to happen, then tf_node_next_event hands out what did. Nothing is
+ * called back but the handlers of objects that the program exports, inside tf_node_next_event; so everything may be
+ * called between two events, tf_node_free too. No global state, no signal handler, no output other than by the log.
  *
  *     tf_node_new, tf_node_connect, tf_remote_open, tf_remote_subscribe
  *     for (;;) {
@@ -16,8 +16,8 @@
  * reconnects and restarts of the other side. An ack means: durable on the relay's disk (S1), or, of a relay without a
  * store directory, held in its memory.
  *
- * A program can also export objects of its own, give references to them away, and send to those that it was given, through
- * relays too: "references" below. */
+ * A program can also export objects of its own, give references to them away, and send to those that it was given,
+ * through relays too: "references" below. */
 #ifndef TF_NODE_TWOFOLD_H
 #define TF_NODE_TWOFOLD_H
 
@@ -78,10 +78,11 @@ typedef struct tf_node_config {
     tf_log *log; /* borrowed; NULL: silent */
 } tf_node_config;
 
-/* NOMEM, CRYPTO, IO; of the store: USAGE (another process has it, or it is of a later version), DAMAGED (it cannot be used
- * at all), FULL, IO. why (may be NULL) says what was wrong and what would be right. *out is the caller's. */
+/* NOMEM, CRYPTO, IO; of the store: USAGE (another process has it, or it is of a later version), DAMAGED (it cannot be
+ * used at all), FULL, IO. why (may be NULL) says what was wrong and what would be right. *out is the caller's. */
 TF_MUST_CHECK tf_err tf_node_new(tf_node **out, const tf_node_config *config, char why[TF_WHY_MAX]);
-/* Ends all sessions for good (a CLOSE goes out where a socket takes it) and frees everything, peers and channels too. */
+/* Ends all sessions for good (a CLOSE goes out where a socket takes it) and frees everything, peers and channels
+ * too. */
 void tf_node_free(tf_node *node);
 
 /* Whom it lets in from now on; sessions of keys that are no longer let in end. NOMEM: nothing changed. */
@@ -104,8 +105,8 @@ typedef struct tf_node_policies {
     uint32_t rate_bytes;
 } tf_node_policies;
 
-/* What applies from now on; without a call everything is kept and allowed. Subscriptions to what their subscriber may no
- * longer read end, and it is told. Everything is copied. NOMEM: a part may apply; USAGE: a pattern that is none. */
+/* What applies from now on; without a call everything is kept and allowed. Subscriptions to what their subscriber may
+ * no longer read end, and it is told. Everything is copied. NOMEM: a part may apply; USAGE: a pattern that is none. */
 TF_MUST_CHECK tf_err tf_node_set_policies(tf_node *node, const tf_node_policies *policies);
 
 /* Listens on HOST:PORT (TCP and UDP under one number; port 0: a free one). Several may be given. On failure why (cap
@@ -142,10 +143,10 @@ typedef struct tf_remote_send_args {
     uint64_t cookie;    /* comes back in the ACK or REFUSED event */
 } tf_remote_send_args;
 
-/* Takes a send (bytes are copied): exactly one ACK or REFUSED event will come for it. It goes again in each session, under
- * its client id and in its order, until it is answered; but never when the peer may have forgotten that it has it (S2):
- * then it is REFUSED with the code `unknown`. AGAIN: the window and the queue behind it are full, nothing was taken; a ROOM
- * event comes. USAGE: client id outside S2. LIMIT_BYTES: body or meta too long. */
+/* Takes a send (bytes are copied): exactly one ACK or REFUSED event will come for it. It goes again in each session,
+ * under its client id and in its order, until it is answered; but never when the peer may have forgotten that it has
+ * it (S2): then it is REFUSED with the code `unknown`. AGAIN: the window and the queue behind it are full, nothing was
+ * taken; a ROOM event comes. USAGE: client id outside S2. LIMIT_BYTES: body or meta too long. */
 TF_MUST_CHECK tf_err tf_remote_send(tf_remote *channel, const tf_remote_send_args *send);
 /* A client id that no other send of this identity has. Returns its length. */
 size_t tf_peer_make_client_id(tf_peer *peer, uint8_t out[TF_CLIENT_ID_MAX]);
@@ -154,12 +155,12 @@ typedef enum tf_start { TF_START_NEW, TF_START_FIRST, TF_START_SEQ, TF_START_TIM
 
 /* Subscribes from a position (value: seq, or milliseconds since 1970). One subscription a channel: USAGE otherwise. */
 TF_MUST_CHECK tf_err tf_remote_subscribe(tf_remote *channel, tf_start start, uint64_t value);
-/* Subscribes under a name with which the peer keeps our position (S10): `start` counts only when there is none yet. USAGE,
- * too: not 1 to TF_CURSOR_NAME_MAX bytes of S2's alphabet. */
+/* Subscribes under a name with which the peer keeps our position (S10): `start` counts only when there is none yet.
+ * USAGE, too: not 1 to TF_CURSOR_NAME_MAX bytes of S2's alphabet. */
 TF_MUST_CHECK tf_err tf_remote_subscribe_durable(tf_remote *channel, tf_start start, uint64_t value, tf_slice name);
-/* All up to this ACTIVITY (or below the `seq` of a GAP), of a durable subscription, is dealt with and need not come again.
- * The peer keeps the last position that was confirmed; CONFIRMED tells how far it is durable. USAGE: not durable, or seq
- * was not handed out. */
+/* All up to this ACTIVITY (or below the `seq` of a GAP), of a durable subscription, is dealt with and need not come
+ * again. The peer keeps the last position that was confirmed; CONFIRMED tells how far it is durable. USAGE: not
+ * durable, or seq was not handed out. */
 TF_MUST_CHECK tf_err tf_remote_confirm(tf_remote *channel, uint64_t seq);
 /* Something that was confirmed is not known to be durable yet. */
 bool tf_remote_is_confirming(const tf_remote *channel);
@@ -185,14 +186,14 @@ size_t tf_peer_unacked(const tf_peer *peer);
 
 /* -- references ---------------------------------------------------------------------------------------------------- */
 
-/* Objects and promises are known by local ids (proto/ref.h): numbers of this node, the same towards all peers, never used
- * again. Others can speak of an object once it was mentioned to them: published under a name, or among the refs of a message,
- * an answer or a rejection. Who refers to what is counted here and by the peers (D1 to D15); a program only says what it
- * keeps: tf_node_hold and tf_node_drop. All of it is of the node's thread.
+/* Objects and promises are known by local ids (proto/ref.h): numbers of this node, the same towards all peers, never
+ * used again. Others can speak of an object once it was mentioned to them: published under a name, or among the refs
+ * of a message, an answer or a rejection. Who refers to what is counted here and by the peers (D1 to D15); a program
+ * only says what it keeps: tf_node_hold and tf_node_drop. All of it is of the node's thread.
  *
- * A call that says AGAIN, LIMIT_*, USAGE or NOMEM changed nothing. At most TF_APP_OBJECTS_MAX objects are exported at a
- * time and as many things held (LIMIT_ITEMS beyond); messages that wait for a program which does not pull are refused
- * `overloaded` to their senders (TF_APP_ITEMS, TF_APP_BYTES; of one peer a quarter of that). */
+ * A call that says AGAIN, LIMIT_*, USAGE or NOMEM changed nothing. At most TF_APP_OBJECTS_MAX objects are exported at
+ * a time and as many things held (LIMIT_ITEMS beyond); messages that wait for a program which does not pull are
+ * refused `overloaded` to their senders (TF_APP_ITEMS, TF_APP_BYTES; of one peer a quarter of that). */
 
 /* A message for an object of ours. Slices, refs and what refs name are valid until the handler returns. */
 typedef struct tf_call_info {
@@ -208,7 +209,8 @@ typedef struct tf_call_info {
     tf_node_id caller; /* the peer that it came from: a relay, not who sent it there */
 } tf_call_info;
 
-/* Called from tf_node_next_event. They may call everything here but tf_node_next_event, tf_node_run and tf_node_free. */
+/* Called from tf_node_next_event. They may call everything here but tf_node_next_event, tf_node_run and
+ * tf_node_free. */
 typedef struct tf_object_handler {
     void (*called)(void *user, const tf_call_info *call);
     /* Nobody refers to it any more (P5). It stays exported and may be mentioned again. May be NULL. */
@@ -218,7 +220,8 @@ typedef struct tf_object_handler {
 
 /* A new object, ours until tf_node_unexport. The handler is copied. */
 TF_MUST_CHECK tf_err tf_node_export(tf_node *node, const tf_object_handler *handler, tf_local *object);
-/* No handler of it is called any more; if somebody still refers to it, it is revoked. No-op for what is no object of ours. */
+/* No handler of it is called any more; if somebody still refers to it, it is revoked. No-op for what is no object of
+ * ours. */
 void tf_node_unexport(tf_node *node, tf_local object);
 
 /* A promise that we resolve, to be mentioned before its answer is there. */
@@ -232,28 +235,28 @@ typedef struct tf_node_message {
     size_t ref_count; /* at most TF_REFS_PER_MESSAGE */
 } tf_node_message;
 
-/* Sends a message. Those of one sender to one target arrive in the order sent (P6), and a message to a promise goes on to
- * what that is resolved to: there is no need to wait. result (NULL: no answer is wanted) becomes the promise for the answer;
- * exactly one SETTLED comes for it. AGAIN: a queue is full, later. USAGE: a target or reference that this node does not
- * know, or a method that is none. */
+/* Sends a message. Those of one sender to one target arrive in the order sent (P6), and a message to a promise goes on
+ * to what that is resolved to: there is no need to wait. result (NULL: no answer is wanted) becomes the promise for
+ * the answer; exactly one SETTLED comes for it. AGAIN: a queue is full, later. USAGE: a target or reference that this
+ * node does not know, or a method that is none. */
 TF_MUST_CHECK tf_err tf_node_send(tf_node *node, const tf_node_message *message, tf_local *result);
 
-/* Resolves promises of ours (results of calls, or of tf_node_new_promise): to an object, data, or a rejection. Several at
- * once may mention each other. USAGE: not ours to resolve, or resolved already; LIMIT_BYTES: more than who waits for it
- * takes. One that nobody waits for any more is fine. */
+/* Resolves promises of ours (results of calls, or of tf_node_new_promise): to an object, data, or a rejection. Several
+ * at once may mention each other. USAGE: not ours to resolve, or resolved already; LIMIT_BYTES: more than who waits
+ * for it takes. One that nobody waits for any more is fine. */
 TF_MUST_CHECK tf_err tf_node_resolve(tf_node *node, const tf_answer *answers, size_t count);
 /* The same for one, to a rejection with this code (1 to TF_REFUSAL_CODE_MAX bytes, else USAGE) and message, as
  * tf_rejection_write makes them. */
 TF_MUST_CHECK tf_err tf_node_reject(tf_node *node, tf_local promise, tf_slice code, tf_slice message);
 
-/* Sends to an object of ours are answered with this rejection from now on, by the peers themselves once they know (D11).
- * hard: they also forget its identity (D12). What nobody refers to is left as it is. USAGE: not ours, or revoked already
- * (soft may become hard); code or message as for tf_result_refusal. */
+/* Sends to an object of ours are answered with this rejection from now on, by the peers themselves once they know
+ * (D11). hard: they also forget its identity (D12). What nobody refers to is left as it is. USAGE: not ours, or
+ * revoked already (soft may become hard); code or message as for tf_result_refusal. */
 TF_MUST_CHECK tf_err tf_node_revoke(tf_node *node, tf_local object, bool hard, tf_slice code, tf_slice message);
 
 /* Keeps an object or promise that an event or a call named beyond that event. Each hold is ended by one tf_node_drop.
- * Results of tf_node_send are held until their SETTLED, objects of FOUND until tf_node_drop, without this call. Of what is
- * resolved or revoked already the event for that comes again. USAGE: unknown. */
+ * Results of tf_node_send are held until their SETTLED, objects of FOUND until tf_node_drop, without this call. Of
+ * what is resolved or revoked already the event for that comes again. USAGE: unknown. */
 TF_MUST_CHECK tf_err tf_node_hold(tf_node *node, tf_local local);
 /* No-op for what is not held. */
 void tf_node_drop(tf_node *node, tf_local local);
@@ -265,7 +268,8 @@ TF_MUST_CHECK tf_err tf_peer_publish(tf_peer *peer, tf_slice name, tf_local obje
 void tf_peer_withdraw(tf_peer *peer, tf_slice name);
 /* What was published there, by whomever, under that name: FOUND comes. AGAIN, USAGE, NOMEM as for questions. */
 TF_MUST_CHECK tf_err tf_peer_lookup(tf_peer *peer, tf_slice name, uint64_t cookie);
-/* A page of the references that the peer has in common with us: those after one that the page before gave (0: the first). */
+/* A page of the references that the peer has in common with us: those after one that the page before gave (0: the
+ * first). */
 TF_MUST_CHECK tf_err tf_peer_ask_refs(tf_peer *peer, uint64_t after, uint64_t cookie);
 
 /* Rejections as nodes give them: the map {"code", "message"}, and of a command that ended its "status". */
@@ -278,11 +282,12 @@ typedef struct tf_rejection {
 
 /* TF_ERR_PEER_SYNTAX: something else, of which only its sender knows what it means. Slices point into data. */
 TF_MUST_CHECK tf_err tf_rejection_read(tf_slice data, tf_rejection *out);
-/* Into out, of TF_REJECTION_MAX bytes; returns the length. A message that is too long is cut, between characters; in one
- * that is no UTF-8 the bytes beyond ASCII become `?`. The code has at most TF_REFUSAL_CODE_MAX bytes. */
+/* Into out, of TF_REJECTION_MAX bytes; returns the length. A message that is too long is cut, between characters; in
+ * one that is no UTF-8 the bytes beyond ASCII become `?`. The code has at most TF_REFUSAL_CODE_MAX bytes. */
 size_t tf_rejection_write(uint8_t out[TF_REJECTION_MAX], const tf_rejection *rejection);
 
-/* What a node's sessions hold (P5), for people: entry by entry of each connection, then its summary, then those of the next. */
+/* What a node's sessions hold (P5), for people: entry by entry of each connection, then its summary, then those of the
+ * next. */
 typedef struct tf_node_ref {
     tf_node_id peer;
     uint64_t session;

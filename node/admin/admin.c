@@ -64,8 +64,8 @@ static void connection_free(connection *c)
 static void put_head(const connection *c, const char *status, const char *fields)
 {
     char head[REPLY_HEAD_MAX];
-    int len = snprintf(head, sizeof(head), "HTTP/1.1 %s\r\n%sCache-Control: no-store\r\nConnection: close\r\n\r\n", status,
-                       fields);
+    int len = snprintf(head, sizeof(head), "HTTP/1.1 %s\r\n%sCache-Control: no-store\r\nConnection: close\r\n\r\n",
+                       status, fields);
     TF_ASSERT(len > 0 && (size_t)len < sizeof(head));
     (void)bufferevent_write(c->stream, head, (size_t)len);
 }
@@ -124,8 +124,9 @@ static void answer(connection *c, const tf_http_request *request)
     } else if (tf_slice_eq(request->path, tf_slice_str("/refs"))) {
         c->state = CONNECTION_TELLING;
         c->chunked = request->minor > 0;
-        put_head(c, "200 OK", c->chunked ? "Content-Type: " NDJSON "\r\nTransfer-Encoding: chunked\r\n"
-                                         : "Content-Type: " NDJSON "\r\n");
+        put_head(c, "200 OK",
+                 c->chunked ? "Content-Type: " NDJSON "\r\nTransfer-Encoding: chunked\r\n"
+                            : "Content-Type: " NDJSON "\r\n");
         tell_refs(c);
     } else {
         put_short(c, "404 Not Found", "", "there are /refs and /version\n");

@@ -14,8 +14,8 @@ typedef struct tf_http_request {
     unsigned minor; /* of the version: HTTP/1.minor; 0 or 1 */
 } tf_http_request;
 
-/* head: all up to the empty line, included. Slices point into it. False: no request of HTTP/1. Header lines are not looked
- * at: a request has no body here, and each is the last of its connection. */
+/* head: all up to the empty line, included. Slices point into it. False: no request of HTTP/1. Header lines are not
+ * looked at: a request has no body here, and each is the last of its connection. */
 bool tf_http_parse(tf_slice head, tf_http_request *out);
 
 #endif

@@ -16,13 +16,12 @@ static size_t entry_line(char out[TF_REF_LINE_MAX], const char *peer, const tf_n
     if (e->is_retired) {
         (void)snprintf(retired, sizeof(retired), ",\"retired\":%" PRIu64, e->retired);
     }
-    return (size_t)snprintf(out, TF_REF_LINE_MAX,
-                            "{\"v\":1,\"type\":\"ref\",\"peer\":\"%s\",\"session\":\"%016" PRIx64 "\",\"ref\":%" PRIu64
-                            ",\"kind\":\"%s\",\"role\":\"%s\",\"local\":%" PRIu64 "%s%s,\"revoked\":%s,\"count\":%" PRIu32
-                            "}\n",
-                            peer, ref->session, e->ref, tf_ref_kind_of(e->ref) == TF_REF_OBJECT ? "object" : "promise",
-                            e->is_export ? "export" : "import", e->local, mentioned, retired,
-                            e->is_revoked ? "true" : "false", e->count);
+    return (size_t)snprintf(
+        out, TF_REF_LINE_MAX,
+        "{\"v\":1,\"type\":\"ref\",\"peer\":\"%s\",\"session\":\"%016" PRIx64 "\",\"ref\":%" PRIu64
+        ",\"kind\":\"%s\",\"role\":\"%s\",\"local\":%" PRIu64 "%s%s,\"revoked\":%s,\"count\":%" PRIu32 "}\n",
+        peer, ref->session, e->ref, tf_ref_kind_of(e->ref) == TF_REF_OBJECT ? "object" : "promise",
+        e->is_export ? "export" : "import", e->local, mentioned, retired, e->is_revoked ? "true" : "false", e->count);
 }
 
 static size_t summary_line(char out[TF_REF_LINE_MAX], const char *peer, const tf_node_ref *ref)
@@ -48,10 +47,10 @@ size_t tf_ref_line(char out[TF_REF_LINE_MAX], const tf_node_ref *ref)
 
 size_t tf_ref_last_line(char out[TF_REF_LINE_MAX], const tf_router_stats *stats)
 {
-    return (size_t)snprintf(out, TF_REF_LINE_MAX,
-                            "{\"v\":1,\"type\":\"node\",\"records\":%zu,\"resolved\":%zu,\"held\":%zu,\"held_bytes\":%zu"
-                            ",\"fences\":%zu,\"forwarded\":%" PRIu64 ",\"overloaded\":%" PRIu64 ",\"cycles\":%" PRIu64
-                            "}\n",
-                            stats->records, stats->resolved, stats->held_items, stats->held_bytes, stats->fences,
-                            stats->forwarded, stats->overloaded, stats->cycles);
+    return (size_t)snprintf(
+        out, TF_REF_LINE_MAX,
+        "{\"v\":1,\"type\":\"node\",\"records\":%zu,\"resolved\":%zu,\"held\":%zu,\"held_bytes\":%zu"
+        ",\"fences\":%zu,\"forwarded\":%" PRIu64 ",\"overloaded\":%" PRIu64 ",\"cycles\":%" PRIu64 "}\n",
+        stats->records, stats->resolved, stats->held_items, stats->held_bytes, stats->fences, stats->forwarded,
+        stats->overloaded, stats->cycles);
 }

@@ -15,8 +15,9 @@ typedef struct tf_admin_socket {
     ino_t inode;
 } tf_admin_socket;
 
-/* The name appears with mode 0600, in place of one that nobody listens at any more. USAGE: a path that no socket can have,
- * somebody listens there, or something else is in the way; IO. why says it. On an error there is nothing to close. */
+/* The name appears with mode 0600, in place of one that nobody listens at any more. USAGE: a path that no socket can
+ * have, somebody listens there, or something else is in the way; IO. why says it. On an error there is nothing to
+ * close. */
 TF_MUST_CHECK tf_err tf_admin_socket_open(tf_admin_socket *out, const char *directory, const char *name,
                                           char why[TF_WHY_MAX]);
 /* Closes it, removes its name if it is still its own. */

@@ -1,5 +1,5 @@
-/* Asks a relay on this machine, by its admin.sock (node/admin): one GET, an answer of lines. Blocks; 10 s without a byte
- * end it. */
+/* Asks a relay on this machine, by its admin.sock (node/admin): one GET, an answer of lines. Blocks; 10 s without a
+ * byte end it. */
 #ifndef TF_NODE_CLI_ADMIN_GET_H
 #define TF_NODE_CLI_ADMIN_GET_H
 

@@ -104,7 +104,8 @@ static const char *kind_of(const tf_ref_state *state)
 
 static void put_own_json(const tf_ref_state *state)
 {
-    (void)printf("{\"v\":1,\"type\":\"ref\",\"ref\":%" PRIu64 ",\"kind\":\"%s\",\"role\":\"%s\"", state->ref, kind_of(state), state->is_export ? "export" : "import");
+    (void)printf("{\"v\":1,\"type\":\"ref\",\"ref\":%" PRIu64 ",\"kind\":\"%s\",\"role\":\"%s\"", state->ref,
+                 kind_of(state), state->is_export ? "export" : "import");
     put_number_json("local", true, state->local);
     put_number_json("mentioned", state->is_mentioned, state->mentioned);
     put_number_json("retired", state->is_retired, state->retired);
@@ -206,9 +207,9 @@ static tf_slice field(const char *line, const char *name)
 
 static void put_summary(const char *line, tf_slice type)
 {
-    static const char *const names[] = {"session",       "sent",            "received",    "processed", "exports", "imports",
-                                        "promises_ours", "promises_theirs", "retirements", "waiting",   "records", "held",
-                                        "fences"};
+    static const char *const names[] = {"session", "sent",          "received",        "processed",   "exports",
+                                        "imports", "promises_ours", "promises_theirs", "retirements", "waiting",
+                                        "records", "held",          "fences"};
     (void)printf("# %.*s", (int)type.len, (const char *)type.data);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         tf_slice value = field(line, names[i]);
@@ -279,8 +280,9 @@ static int check(const ref *r, const tf_options *o)
     }
     int wanted = r->data != NULL || r->admin != NULL ? 1 : 2;
     if (o->operand_count != wanted || (r->data != NULL && r->admin != NULL)) {
-        return tf_usage("ref", "ls needs one of: a URI (twofold ref ls twofold://NODEID@HOST:PORT), --data DIR, --admin "
-                               "PATH");
+        return tf_usage("ref",
+                        "ls needs one of: a URI (twofold ref ls twofold://NODEID@HOST:PORT), --data DIR, --admin "
+                        "PATH");
     }
     return TF_EXIT_OK;
 }

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define READ_MAX 65536  /* at a time */
+#define READ_MAX 65536   /* at a time */
 #define READS_LAST 1024u /* of what is left when it has ended: more than a pipe holds */
 
 /* stdout or stderr of the command. */

@@ -1,8 +1,8 @@
 /* One run of the command that `serve` answers with: the body on its stdin, what it writes collected, its end noticed.
  *
- * It gets stdin, stdout and stderr and no other descriptor, default signals, and a process group of its own. When it has
- * ended, what is left of its group is killed, so that nothing outlives the message that it was started for. The caller
- * watches SIGCHLD and calls tf_child_look for each then. One thread. */
+ * It gets stdin, stdout and stderr and no other descriptor, default signals, and a process group of its own. When it
+ * has ended, what is left of its group is killed, so that nothing outlives the message that it was started for. The
+ * caller watches SIGCHLD and calls tf_child_look for each then. One thread. */
 #ifndef TF_NODE_CLI_SERVE_CHILD_H
 #define TF_NODE_CLI_SERVE_CHILD_H
 

@@ -30,7 +30,8 @@ static bool next_ref(void *ctx, tf_node_refs_cursor *cursor, tf_node_ref *out)
         return false;
     }
     *out = (tf_node_ref){.session = 0xabc, .is_summary = cursor->entry == entries};
-    out->entry = (tf_session_entry){.ref = 4 * cursor->entry, .local = cursor->entry + 1, .is_export = true, .count = 1};
+    out->entry =
+        (tf_session_entry){.ref = 4 * cursor->entry, .local = cursor->entry + 1, .is_export = true, .count = 1};
     out->stats.exports = entries;
     cursor->entry++;
     told++;
@@ -354,15 +355,16 @@ END_TEST
 
 START_TEST(rejection_of_another_kind_is_not_read)
 {
-    static const char *const others[] = {"", "90", "80", "a568656c6c6f", "81a4636f6465a0", "81a4636f646507",
-                                         "81a4636f6465a2ffff", "81a4636f6465a16180"};
+    static const char *const others[] = {
+        "", "90", "80", "a568656c6c6f", "81a4636f6465a0", "81a4636f646507", "81a4636f6465a2ffff", "81a4636f6465a16180"};
     uint8_t bytes[64];
     tf_rejection out;
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         size_t len = tf_test_unhex(others[i], bytes, sizeof(bytes));
         ck_assert_msg(tf_rejection_read(tf_slice_of(bytes, len), &out) == TF_ERR_PEER_SYNTAX, "%s", others[i]);
     }
-    size_t len = tf_test_unhex("82 a4636f6465 a161 a178 9103", bytes, sizeof(bytes)); /* what it does not know is skipped */
+    size_t len =
+        tf_test_unhex("82 a4636f6465 a161 a178 9103", bytes, sizeof(bytes)); /* what it does not know is skipped */
     ck_assert_int_eq(tf_rejection_read(tf_slice_of(bytes, len), &out), TF_OK);
     ck_assert(tf_slice_eq(out.code, tf_slice_str("a")));
     ck_assert_uint_eq(out.message.len, 0);
@@ -371,13 +373,18 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {
-        admin_requests_get_their_answers,       admin_request_in_pieces_is_one_request,
-        admin_request_that_is_too_long_is_refused, admin_long_answer_waits_for_its_reader,
-        admin_connections_are_bounded,          admin_socket_is_for_its_owner_only,
-        admin_living_socket_is_left_alone,      admin_stale_socket_is_replaced,
-        admin_file_in_the_way_is_not_replaced,  admin_path_that_is_too_long_is_said,
-        rejection_is_read_as_it_was_written,    rejection_of_another_kind_is_not_read,
-        NULL};
+    const TTest *const tests[] = {admin_requests_get_their_answers,
+                                  admin_request_in_pieces_is_one_request,
+                                  admin_request_that_is_too_long_is_refused,
+                                  admin_long_answer_waits_for_its_reader,
+                                  admin_connections_are_bounded,
+                                  admin_socket_is_for_its_owner_only,
+                                  admin_living_socket_is_left_alone,
+                                  admin_stale_socket_is_replaced,
+                                  admin_file_in_the_way_is_not_replaced,
+                                  admin_path_that_is_too_long_is_said,
+                                  rejection_is_read_as_it_was_written,
+                                  rejection_of_another_kind_is_not_read,
+                                  NULL};
     return tf_test_run_waiting("node/admin", tests);
 }

@@ -1,5 +1,5 @@
-/* References through node/twofold.h: a relay, a program that exports objects, and one that uses them, over loopback. What
- * takes real time here is waited for, not slept. */
+/* References through node/twofold.h: a relay, a program that exports objects, and one that uses them, over loopback.
+ * What takes real time here is waited for, not slept. */
 #include <stdio.h>
 
 #include "node/edge_mem.h"
@@ -441,15 +441,10 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {objects_published_object_answers_calls,
-                                  objects_messages_to_a_promise_go_on,
-                                  objects_mentioned_object_can_be_used,
-                                  objects_revoked_object_rejects,
-                                  objects_host_that_ends_is_told,
-                                  objects_name_is_withdrawn,
-                                  objects_name_of_another_node_is_refused,
-                                  objects_tables_are_back_after_many_calls,
-                                  objects_own_object_can_be_sent_to,
-                                  NULL};
+    const TTest *const tests[] = {objects_published_object_answers_calls,  objects_messages_to_a_promise_go_on,
+                                  objects_mentioned_object_can_be_used,    objects_revoked_object_rejects,
+                                  objects_host_that_ends_is_told,          objects_name_is_withdrawn,
+                                  objects_name_of_another_node_is_refused, objects_tables_are_back_after_many_calls,
+                                  objects_own_object_can_be_sent_to,       NULL};
     return tf_test_run_waiting("node/objects", tests);
 }

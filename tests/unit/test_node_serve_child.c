@@ -66,8 +66,10 @@ static void run(const char *script, const char *body)
 
 static void printed(const char *out, const char *err)
 {
-    ck_assert_msg(tf_slice_eq(result.out, tf_slice_str(out)), "%.*s", (int)result.out.len, (const char *)result.out.data);
-    ck_assert_msg(tf_slice_eq(result.err, tf_slice_str(err)), "%.*s", (int)result.err.len, (const char *)result.err.data);
+    ck_assert_msg(tf_slice_eq(result.out, tf_slice_str(out)), "%.*s", (int)result.out.len,
+                  (const char *)result.out.data);
+    ck_assert_msg(tf_slice_eq(result.err, tf_slice_str(err)), "%.*s", (int)result.err.len,
+                  (const char *)result.err.data);
 }
 
 START_TEST(child_gets_body_and_method_and_gives_its_output)
@@ -176,11 +178,11 @@ END_TEST
 int main(void)
 {
     const TTest *const tests[] = {child_gets_body_and_method_and_gives_its_output,
-                                         child_has_no_other_descriptors_and_default_signals,
-                                         child_too_much_output_ends_it,
-                                         child_what_it_leaves_behind_is_killed,
-                                         child_large_body_is_whole,
-                                         child_that_cannot_be_started_says_why,
-                                         NULL};
+                                  child_has_no_other_descriptors_and_default_signals,
+                                  child_too_much_output_ends_it,
+                                  child_what_it_leaves_behind_is_killed,
+                                  child_large_body_is_whole,
+                                  child_that_cannot_be_started_says_why,
+                                  NULL};
     return tf_test_run_waiting("node/serve_child", tests);
 }
