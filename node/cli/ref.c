@@ -81,7 +81,7 @@ static void put_row(ref *r, const row *line)
     put_cell(line->ref, 8);
     put_cell(line->kind, 8);
     put_cell(line->role, 7);
-    put_cell(line->local, 8);
+    put_cell(tf_slice_eq(line->local, tf_slice_str("0")) ? tf_slice_str("") : line->local, 8);
     put_cell(line->mentioned, 10);
     put_cell(line->retired, 8);
     put_cell(tf_slice_str(line->revoked ? "yes" : "no"), 8);
@@ -128,7 +128,7 @@ static void put_own(ref *r, const tf_ref_state *state)
     put_row(r, &(row){.ref = number(texts[0], true, state->ref),
                       .kind = tf_slice_str(kind_of(state)),
                       .role = tf_slice_str(state->is_export ? "export" : "import"),
-                      .local = number(texts[1], state->local != 0, state->local),
+                      .local = number(texts[1], true, state->local),
                       .mentioned = number(texts[2], state->is_mentioned, state->mentioned),
                       .retired = number(texts[3], state->is_retired, state->retired),
                       .count = number(texts[4], true, state->count),

@@ -130,6 +130,14 @@ def test_name_that_is_taken(world):
     assert call(world, relay, "upper", "still").succeeds() == b"STILL"
 
 
+def test_name_of_a_process_that_was_killed_is_taken_over(world):
+    relay = world.relay()
+    for _ in range(2):
+        server = serve(world, relay)
+        assert call(world, relay, "upper", "again").succeeds() == b"AGAIN"
+        server.kill()  # its session goes on: the relay does not know yet
+
+
 class Waiting:
     """A call whose command waits until it is told what to answer."""
 
