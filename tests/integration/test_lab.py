@@ -33,6 +33,20 @@ rescues >= 1
 """
 
 
+def manual():
+    with open(os.path.join(ROOT, "deploy", "man", "twofold-lab.1"), encoding="utf-8") as file:
+        return file.read().replace("\\-", "-")
+
+
+def keys_of(value):
+    """All keys of an object, of the objects in it, too; not the keys of a scenario."""
+    if isinstance(value, list):
+        return {key for each in value for key in keys_of(each)}
+    if isinstance(value, dict):
+        return set(value) | {key for name, each in value.items() if name != "totals" for key in keys_of(each)}
+    return set()
+
+
 def lab(world, *arguments):
     program = lib.Program([LAB, "--twofold", lib.TWOFOLD, *arguments], env={**world.env, "TMPDIR": world.folder})
     world.programs.append(program)
@@ -82,6 +96,8 @@ def test_what_a_run_tells_agrees_with_itself(world):
         assert [phase["wrong"] for phase in run["phases"]][1::2] == ["stream blackhole", "datagram blackhole out"]
         assert run["phases"][0]["from_us"] == 0 and run["phases"][-1]["to_us"] == run["end_us"], run
     assert first["held"] and first["totals"]["rescues"] >= 1
+    told = set(re.findall(r"[a-z0-9_]+", manual().split(".SH OUTPUT")[1].split(".SH")[0]))
+    assert keys_of(first) <= told, keys_of(first) - told
     client = {each["name"]: each for each in second["clients"]}["A"]
     assert client["datagram"]["first"] == 0 < client["stream"]["first"], client
     document = xml.dom.minidom.parse(picture)
@@ -153,14 +169,13 @@ def test_links_between_namespaces_carry_the_kernels_own_tcp_and_udp(world):
 
 
 def test_manual_says_what_the_program_does(world):
-    with open(os.path.join(ROOT, "deploy", "man", "twofold-lab.1"), encoding="utf-8") as file:
-        manual = file.read().replace("\\-", "-")
+    text = manual()
     usage = lab(world, "--help").succeeds().decode()
     options = set(re.findall(r"(?<![\w-])--[a-z]+", usage))
-    assert len(options) > 7 and options == set(re.findall(r"(?<![\w-])--[a-z]+", manual)), options
+    assert len(options) > 7 and options == set(re.findall(r"(?<![\w-])--[a-z]+", text)), options
     for code in re.findall(r"(\d) [a-z]", usage.split("exit status:")[1]):
-        assert f"\n.B {code}\n" in manual, code
-    example = manual.split(".SH EXAMPLE\n.nf\n")[1].split(".fi")[0]
+        assert f"\n.B {code}\n" in text, code
+    example = text.split(".SH EXAMPLE\n.nf\n")[1].split(".fi")[0]
     assert lab(world, "--check", scenario(world, example)).succeeds() == b""
     with open(os.path.join(ROOT, "tests", "harness", "README.md"), encoding="utf-8") as file:
         columns = [line for line in file if line.startswith("    ") and "--" not in line]

@@ -4,6 +4,7 @@
 
 #include "tests/harness/scenario.h"
 #include "tests/support/check_main.h"
+#include "tests/support/support.h"
 
 #define NODES "[nodes]\nrelay R\nclient A\nclient B direct\n"
 #define TRAFFIC "[traffic]\nA -> c rate 100/s count 10\nc -> B\n"
@@ -302,6 +303,40 @@ START_TEST(scenario_numbers_have_the_units_that_are_theirs)
 }
 END_TEST
 
+/* A good file with bytes changed, left out and put in: it is read or refused, and what is read can be asked. */
+START_TEST(scenario_random_bytes_do_no_harm)
+{
+    static const char good[] =
+        NODES TRAFFIC "[scenario]\nseed 5\n[route stream A]\nloss 5% in\ndelay 1.5ms\n[timeline]\n"
+                      "at 1s for 2s both flap 300ms\nat 5s for 1s kill R\n[expect]\nlost <= 5\n";
+    static const char alphabet[] = " \n\t#[]->=<.%0159amskit/\\\"\r";
+    static tf_scenario_phase phases[TF_SCENARIO_PHASES_MAX];
+    tf_test_random random;
+    unsigned taken = 0;
+    tf_test_random_init(&random, 1);
+    for (unsigned i = 0; i < 5000; i++) {
+        char text[sizeof(good)];
+        memcpy(text, good, sizeof(good));
+        for (uint64_t n = 1 + tf_test_random_below(&random, 2); n > 0; n--) {
+            size_t at = tf_test_random_below(&random, sizeof(good) - 1);
+            text[at] = alphabet[tf_test_random_below(&random, sizeof(alphabet))];
+        }
+        size_t len = sizeof(good) - 1 - (size_t)tf_test_random_below(&random, 3);
+        uint8_t *exact = tf_test_exact(tf_slice_of(text, len));
+        if (tf_scenario_parse(&s, tf_slice_of(exact, len), &errors)) {
+            taken++;
+            ck_assert_uint_ge(tf_scenario_phases(&s, tf_scenario_length(&s), phases), 1);
+            (void)tf_scenario_next_change(&s, 0);
+        } else {
+            ck_assert_uint_gt(errors.count, 0);
+        }
+        free(exact);
+    }
+    ck_assert_uint_gt(taken, 20);
+    ck_assert_uint_lt(taken, 4500);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -315,6 +350,7 @@ int main(void)
         scenario_acts_are_in_the_order_of_time_with_their_ends,
         scenario_phases_cover_the_run_and_say_what_was_wrong,
         scenario_numbers_have_the_units_that_are_theirs,
+        scenario_random_bytes_do_no_harm,
         NULL,
     };
     return tf_test_run("tests/harness/scenario", tests);
