@@ -43,6 +43,15 @@ static inline raw_answer *raw_called(raw_peer *raw, const char *method)
     return NULL;
 }
 
+/* The same; there is one. */
+static inline const raw_answer *raw_got(raw_peer *raw, const char *method)
+{
+    static const raw_answer none = {.promise = TF_LOCAL_NONE};
+    const raw_answer *call = raw_called(raw, method);
+    ck_assert_msg(call != NULL, "nobody called %s", method);
+    return call == NULL ? &none : call;
+}
+
 /* Both take what comes, until nothing moves. */
 static inline void raw_settle_both(raw_peer *a, raw_peer *b)
 {

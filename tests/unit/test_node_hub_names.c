@@ -68,7 +68,7 @@ START_TEST(names_same_node_replaces_and_another_may_not)
     ck_assert(!raw_knows(s.host, s.object)); /* nobody needs it any more */
     (void)raw_ask_text(s.caller, raw_lookup(s.caller, "n"), "say", "x", TF_LOCAL_NONE);
     raw_settle_both(s.caller, s.host);
-    ck_assert_uint_eq(raw_called(s.host, "say")->promise, other);
+    ck_assert_uint_eq(raw_got(s.host, "say")->promise, other);
     ck_assert_uint_eq(names_of(&s), 1);
     end(&s);
 }
@@ -88,7 +88,7 @@ START_TEST(names_node_that_comes_back_takes_its_names_over)
     ck_assert_uint_eq(names_of(&s), 1);
     (void)raw_ask_text(s.caller, raw_lookup(s.caller, "n"), "say", "x", TF_LOCAL_NONE);
     raw_settle_both(s.caller, again);
-    ck_assert_uint_eq(raw_called(again, "say")->promise, object);
+    ck_assert_uint_eq(raw_got(again, "say")->promise, object);
     end(&s);
     free(again);
 }

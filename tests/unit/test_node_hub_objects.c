@@ -40,8 +40,7 @@ static void begin(setup *s)
                            .ref_count = 1};
     ck_assert_int_eq(tf_hub_call(s->node->hub, s->w.now, &send, NULL, NULL), TF_OK);
     raw_settle(s->peer);
-    ck_assert_ptr_nonnull(raw_called(s->peer, "take"));
-    s->seen = raw_called(s->peer, "take")->ref;
+    s->seen = raw_got(s->peer, "take")->ref;
 }
 
 static void end(setup *s)
@@ -124,7 +123,7 @@ START_TEST(objects_answer_to_a_call_is_told_once_and_with_its_user)
     begin(&s);
     tf_local result = call(&s, tf_hub_peer_root(raw_pair(s.peer)->end[1].conn), "ask", NULL, 0);
     nothing_more(&s);
-    raw_answer_text(s.peer, raw_called(s.peer, "ask")->result, "answer", tf_router_new_object(s.peer->end->router));
+    raw_answer_text(s.peer, raw_got(s.peer, "ask")->result, "answer", tf_router_new_object(s.peer->end->router));
     raw_settle(s.peer);
     tf_app_event event = next(&s, TF_APP_SETTLED);
     ck_assert(event.local == result && event.user == &s.w && event.kind == TF_RESOLUTION_DATA);
@@ -198,11 +197,11 @@ START_TEST(objects_promise_of_a_call_that_waits_is_told_when_it_is_held)
     tf_local named = next(&s, TF_APP_CALL).refs[0].local;
     ck_assert_int_eq(tf_hub_hold(s.node->hub, named, &s), TF_OK);
     (void)call(&s, named, "early", NULL, 0); /* it is the object, though nobody has told yet */
-    ck_assert_uint_eq(raw_called(s.peer, "early")->promise, object);
+    ck_assert_uint_eq(raw_got(s.peer, "early")->promise, object);
     tf_app_event event = next(&s, TF_APP_SETTLED);
     ck_assert(event.local == named && event.user == &s && event.kind == TF_RESOLUTION_OBJECT);
     (void)call(&s, event.object.local, "later", NULL, 0);
-    ck_assert_uint_eq(raw_called(s.peer, "later")->promise, object);
+    ck_assert_uint_eq(raw_got(s.peer, "later")->promise, object);
     ck_assert_int_eq(tf_hub_hold(s.node->hub, named, NULL), TF_ERR_USAGE); /* it is over */
     nothing_more(&s);
     end(&s);
@@ -230,7 +229,7 @@ START_TEST(objects_own_promise_is_decided_here)
     tf_local promise = TF_LOCAL_NONE;
     ck_assert_int_eq(tf_hub_promise_new(s.node->hub, &s, &promise), TF_OK);
     (void)call(&s, tf_hub_peer_root(raw_pair(s.peer)->end[1].conn), "later", &(tf_mention){promise, TF_REF_PROMISE}, 1);
-    tf_local seen = raw_called(s.peer, "later")->ref;
+    tf_local seen = raw_got(s.peer, "later")->ref;
     tf_answer answer = {.promise = promise, .kind = TF_RESOLUTION_DATA, .data = tf_slice_str("now")};
     ck_assert_int_eq(tf_hub_resolve(s.node->hub, s.w.now, &answer, 1), TF_OK);
     raw_settle(s.peer);
@@ -311,7 +310,7 @@ START_TEST(objects_that_nobody_refers_to_any_more_is_told_and_may_come_back)
     ck_assert(event.local == s.own && event.user == &s.tag);
     ck_assert(!tf_hub_describe(s.node->hub, s.own, &state));
     (void)call(&s, tf_hub_peer_root(raw_pair(s.peer)->end[1].conn), "again", &(tf_mention){s.own, TF_REF_OBJECT}, 1);
-    (void)raw_ask_text(s.peer, raw_called(s.peer, "again")->ref, "say", "", TF_LOCAL_NONE);
+    (void)raw_ask_text(s.peer, raw_got(s.peer, "again")->ref, "say", "", TF_LOCAL_NONE);
     raw_settle(s.peer);
     ck_assert_uint_eq(next(&s, TF_APP_CALL).local, s.own);
     nothing_more(&s);

@@ -61,13 +61,13 @@ START_TEST(relay_object_in_an_answer_can_be_called)
     tf_local made = tf_router_new_object(s.host->end->router);
     tf_local promise = raw_ask_text(s.caller, s.found, "make", "", TF_LOCAL_NONE);
     settle(&s);
-    raw_answer_text(s.host, raw_called(s.host, "make")->result, "here", made);
+    raw_answer_text(s.host, raw_got(s.host, "make")->result, "here", made);
     settle(&s);
     const raw_answer *answer = raw_find(s.caller, promise);
     ck_assert(raw_is_text(answer, "here"));
     (void)raw_ask_text(s.caller, answer->ref, "use", "now", TF_LOCAL_NONE);
     settle(&s);
-    ck_assert_uint_eq(raw_called(s.host, "use")->promise, made);
+    ck_assert_uint_eq(raw_got(s.host, "use")->promise, made);
     end(&s);
 }
 END_TEST
@@ -80,7 +80,7 @@ START_TEST(relay_object_in_arguments_can_be_called_back)
     tf_local own = tf_router_new_object(s.caller->end->router);
     (void)raw_ask_text(s.caller, s.found, "take", "", own);
     settle(&s);
-    tf_local back = raw_ask_text(s.host, raw_called(s.host, "take")->ref, "called", "back", TF_LOCAL_NONE);
+    tf_local back = raw_ask_text(s.host, raw_got(s.host, "take")->ref, "called", "back", TF_LOCAL_NONE);
     settle(&s);
     const raw_answer *call = raw_called(s.caller, "called");
     ck_assert(raw_is_text(call, "back"));
@@ -103,7 +103,7 @@ START_TEST(relay_messages_to_a_result_are_pipelined_in_order)
     (void)raw_ask_text(s.caller, promise, "use", "2", TF_LOCAL_NONE);
     settle(&s);
     ck_assert_ptr_null(raw_called(s.host, "use")); /* it waits where the promise is decided */
-    tf_answer answer = {.promise = raw_called(s.host, "make")->result,
+    tf_answer answer = {.promise = raw_got(s.host, "make")->result,
                         .kind = TF_RESOLUTION_OBJECT,
                         .object = {made, TF_REF_OBJECT}};
     ck_assert_int_eq(tf_router_resolve(s.host->end->router, s.w.now, &answer, 1), TF_OK);
@@ -138,7 +138,7 @@ START_TEST(relay_rejection_comes_through_as_it_is)
     tf_wr_init(&w, bytes, sizeof(bytes));
     tf_result_refusal no = {.code = tf_slice_str("no_such_thing"), .message = tf_slice_str("no")};
     tf_result_refusal_write(&w, &no);
-    tf_answer answer = {.promise = raw_called(s.host, "fail")->result,
+    tf_answer answer = {.promise = raw_got(s.host, "fail")->result,
                         .kind = TF_RESOLUTION_REJECTION,
                         .data = tf_slice_of(bytes, tf_wr_len(&w))};
     ck_assert_int_eq(tf_router_resolve(s.host->end->router, s.w.now, &answer, 1), TF_OK);
@@ -188,7 +188,7 @@ START_TEST(relay_caller_that_goes_lets_go_of_what_it_had)
     ck_assert_str_eq(raw_publish(s.host, "o", TF_LOCAL_NONE), "acked");
     (void)raw_ask_text(s.caller, s.found, "take", "", tf_router_new_object(s.caller->end->router));
     settle(&s);
-    tf_local back = raw_ask_text(s.host, raw_called(s.host, "take")->ref, "called", "back", TF_LOCAL_NONE);
+    tf_local back = raw_ask_text(s.host, raw_got(s.host, "take")->ref, "called", "back", TF_LOCAL_NONE);
     settle(&s);
     raw_lose(&s.caller);
     raw_settle(s.host);
@@ -208,7 +208,7 @@ START_TEST(relay_channel_that_is_passed_on_stays_until_nobody_has_it)
     raw_open(s.caller, "room");
     (void)raw_ask_text(s.caller, s.found, "take", "", s.caller->channel);
     settle(&s);
-    s.host->channel = raw_called(s.host, "take")->ref;
+    s.host->channel = raw_got(s.host, "take")->ref;
     raw_release(s.caller, s.caller->channel);
     fall_silent(&s);
     ck_assert_uint_eq(stats_of(&s).channels, 1);
@@ -234,7 +234,7 @@ START_TEST(relay_channel_that_is_passed_on_gives_no_rights)
     raw_open(s.caller, "room");
     (void)raw_ask_text(s.caller, s.found, "take", "", s.caller->channel);
     settle(&s);
-    s.host->channel = raw_called(s.host, "take")->ref;
+    s.host->channel = raw_got(s.host, "take")->ref;
     tf_local send = raw_send(s.host, "a", "x");
     settle(&s);
     ck_assert_str_eq(raw_outcome(s.host, send), "forbidden");
@@ -254,7 +254,7 @@ START_TEST(relay_answer_whose_asker_is_gone_is_rejected_for_the_others)
     tf_router_send told = {.target = s.found, .method = tf_slice_str("wait"), .refs = &mention, .ref_count = 1};
     ck_assert_int_eq(tf_router_deliver(s.caller->end->router, s.w.now, &told, NULL), TF_OK);
     settle(&s);
-    tf_local promise = raw_called(s.host, "wait")->ref;
+    tf_local promise = raw_got(s.host, "wait")->ref;
     raw_lose(&s.caller);
     ck_assert(stub_release(&s.node->stub));
     raw_settle(s.host);
@@ -291,7 +291,7 @@ START_TEST(relay_answer_that_is_too_large_for_another_who_waits_is_refused)
     s.node->stub.ready = true;
     raw_settle_both(s.caller, small);
     ck_assert_str_eq(raw_outcome(s.caller, promise), "message_too_large");
-    ck_assert_str_eq(raw_outcome(small, raw_called(small, "wait")->ref), "message_too_large");
+    ck_assert_str_eq(raw_outcome(small, raw_got(small, "wait")->ref), "message_too_large");
     end(&s);
     free(small);
 }
@@ -323,7 +323,7 @@ START_TEST(relay_subscription_that_is_passed_on_goes_on_until_nobody_has_it)
     ck_assert_uint_eq(stats_of(&s).subscriptions, 1);
     raw_send_range(s.caller, 1, 1);
     raw_expect_range(&sub, 1, 1);
-    raw_release(s.host, raw_called(s.host, "take")->ref);
+    raw_release(s.host, raw_got(s.host, "take")->ref);
     fall_silent(&s);
     ck_assert_uint_eq(stats_of(&s).subscriptions, 0);
     end(&s);
