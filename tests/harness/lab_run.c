@@ -233,7 +233,8 @@ static bool is_over(run *r, tf_time now)
         r->complete_at = 0;
         return now > r->start + length + r->lab.s->patience;
     }
-    r->complete_at = r->complete_at == 0 ? now : r->complete_at;
+    /* Not `now`: what was read meanwhile may have come after it. */
+    r->complete_at = r->complete_at == 0 ? tf_edge_now() : r->complete_at;
     return now >= r->complete_at + TF_LAB_LINGER;
 }
 
