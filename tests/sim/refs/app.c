@@ -98,6 +98,9 @@ void app_lose(world *w, node *n, const tf_session *session)
 void app_promise(world *w, node *n)
 {
     tf_local local = tf_router_new_promise(n->router);
+    if (local == TF_LOCAL_NONE && w->is_lean) { /* memory runs out once */
+        local = tf_router_new_promise(n->router);
+    }
     CHECK(w, local != TF_LOCAL_NONE, "no promise", "node %u", n->index);
     number made = observer_new_thing(w, TF_REF_PROMISE, n->index, local);
     observer_meet(w, n, local, made);
@@ -218,7 +221,7 @@ static void send_to(world *w, node *n, handle target, const mentions *all)
     note_mentions(w, all, n);
     tf_local result = TF_LOCAL_NONE;
     tf_err err = tf_router_deliver(n->router, w->now, &send, &result);
-    bool over = err == TF_ERR_LIMIT_ITEMS || err == TF_ERR_LIMIT_BYTES || err == TF_ERR_AGAIN;
+    bool over = err == TF_ERR_NOMEM || err == TF_ERR_LIMIT_ITEMS || err == TF_ERR_LIMIT_BYTES || err == TF_ERR_AGAIN;
     if (w->is_lean && over) {
         world_say(w, "    not taken");
         w->messages[at].rejected = true;
@@ -231,8 +234,15 @@ static void send_to(world *w, node *n, handle target, const mentions *all)
     }
 }
 
+#define RECENT 6u
+
 static bool pick_target(world *w, node *n, handle *out)
 {
+    if (n->handle_count > 0 && world_chance(w, w->plan.recent)) {
+        size_t back = n->handle_count < RECENT ? n->handle_count : RECENT;
+        *out = n->handles[n->handle_count - 1 - world_below(w, back)];
+        return true;
+    }
     size_t at = world_below(w, n->handle_count + n->decided_count + 1);
     if (at < n->handle_count) {
         *out = n->handles[at];
@@ -255,6 +265,10 @@ void app_send(world *w, node *n)
     }
     mentions all;
     pick_mentions(w, n, &all);
+    if (all.count > 0 && world_chance(w, 1)) { /* what goes to a reference may mention that */
+        all.count--;
+        mention(w, &all, target);
+    }
     send_to(w, n, target, &all);
 }
 
@@ -262,6 +276,9 @@ void app_send(world *w, node *n)
 static handle pick_object(world *w, node *n)
 {
     handle picked = pick_anything(w, n);
+    for (unsigned i = 0; i < 4 && w->things[picked.thing].kind == TF_REF_PROMISE && n->handle_count > 0; i++) {
+        picked = n->handles[world_below(w, n->handle_count)]; /* rather another's, where order matters most (D9) */
+    }
     if (w->things[picked.thing].kind == TF_REF_PROMISE) {
         number own = pick_own(w, n);
         picked = (handle){w->things[own].local, own, false};
@@ -324,6 +341,9 @@ static void answer_shortly(world *w, const node *n, const handle *promise)
     tf_answer a = {.promise = promise->local, .kind = o.kind, .data = observer_outcome_body(w, at, buffer)};
     world_say(w, "    node %u resolves %u: o%u, plain", n->index, promise->thing, at);
     tf_err err = tf_router_resolve(n->router, w->now, &a, 1);
+    if (err == TF_ERR_NOMEM) { /* memory runs out once */
+        err = tf_router_resolve(n->router, w->now, &a, 1);
+    }
     CHECK(w, err == TF_OK, "tf_router_resolve shortly", "node %u: %s", n->index, tf_err_text(err));
 }
 
@@ -353,6 +373,12 @@ void app_resolve(world *w, node *n, size_t at_most)
             answer_shortly(w, n, &chosen[i]);
         }
         err = TF_OK;
+    }
+    if (w->is_lean && err == TF_ERR_NOMEM) {
+        for (size_t i = 0; i < count; i++) {
+            w->things[chosen[i].thing].outcome = 0; /* another time */
+        }
+        return;
     }
     CHECK(w, err == TF_OK, "tf_router_resolve", "node %u: %s", n->index, tf_err_text(err));
     for (size_t i = 0; i < count; i++) {
@@ -438,6 +464,10 @@ void app_revoke(world *w, node *n)
     };
     note_mentions(w, &all, n);
     tf_err err = tf_router_revoke(n->router, w->now, &revocation);
+    if (w->is_lean && err == TF_ERR_NOMEM) {
+        *(hard ? &w->things[object].hard : &w->things[object].soft) = 0;
+        return;
+    }
     CHECK(w, err == TF_OK, "tf_router_revoke", "node %u: %s", n->index, tf_err_text(err));
 }
 

@@ -127,8 +127,8 @@ static bool says_target(monitor *m, tf_side side, tf_ref ref)
     if (r != NULL && r->owner == side) {
         return fault(m, "a message to something of its sender", ref);
     }
-    if (!says_import(m, side, ref)) {
-        return false;
+    if (r == NULL || !says_import(m, side, ref)) {
+        return fault(m, "a message to what does not exist", ref);
     }
     if (r->heard != 0 && r->heard <= m->sides[side].says) {
         return fault(m, "a message to something revoked", ref); /* D11 */

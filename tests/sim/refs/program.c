@@ -50,17 +50,18 @@ void plan_make(plan *p, uint64_t seed, shape s, bool order)
     tf_test_random r;
     tf_test_random_init(&r, seed * 2);
     *p = (plan){.seed = seed, .shape = s, .order = order};
-    p->weights[OP_RECV] = 8 + 12 * draw(&r, 3);
-    p->weights[OP_SEND] = 4 + 8 * draw(&r, 3);
+    p->weights[OP_RECV] = 10 + 12 * draw(&r, 4);
+    p->weights[OP_SEND] = 8 + 8 * draw(&r, 3);
     p->weights[OP_PROMISE] = at_times(&r, 5, 2);
-    p->weights[OP_RESOLVE] = 1 + draw(&r, 5);
+    p->weights[OP_RESOLVE] = 1 + draw(&r, 10);
     p->weights[OP_RELEASE] = order ? 0 : at_times(&r, 6, 1 + draw(&r, 5));
     p->weights[OP_REVOKE] = order ? 0 : at_times(&r, 3, 1 + draw(&r, 2));
     p->weights[OP_TIME] = 1 + draw(&r, 3);
     p->weights[OP_BURST] = at_times(&r, 4, 1);
     p->weights[OP_SETTLE] = at_times(&r, 2, 1);
     p->weights[OP_CUT] = order ? 0 : at_times(&r, 1, 1);
-    p->weights[OP_JOIN] = p->weights[OP_CUT];
+    p->weights[OP_STARVE] = order ? 0 : at_times(&r, 1, 1);
+    p->weights[OP_JOIN] = p->weights[OP_CUT] + p->weights[OP_STARVE];
     p->hold = 2 + draw(&r, 7);
     p->want = 2 + draw(&r, 7);
     p->answer = draw(&r, 5);
@@ -70,6 +71,7 @@ void plan_make(plan *p, uint64_t seed, shape s, bool order)
     p->fresh_promise = at_times(&r, 4, 4);
     p->passive = at_times(&r, 3, 1);
     p->pad = at_times(&r, 2, 1); /* 2: long ones */
+    p->recent = draw(&r, 8);
     p->object = 1 + draw(&r, 7);
     p->rejection = draw(&r, 5);
     bool lean = !order && draw(&r, 4) == 0;
@@ -78,7 +80,7 @@ void plan_make(plan *p, uint64_t seed, shape s, bool order)
     p->max_refs = lean && draw(&r, 2) == 0 ? 2 + draw(&r, 16) : 0;
     p->max_promises = lean && draw(&r, 2) == 0 ? 2 + draw(&r, 16) : 0;
     p->max_results = lean && draw(&r, 2) == 0 ? 1 + draw(&r, 8) : 0;
-    p->drops_roots = !order && draw(&r, 8) == 0 && p->weights[OP_CUT] == 0;
+    p->drops_roots = !order && draw(&r, 8) == 0 && p->weights[OP_JOIN] == 0;
     p->wild_errors = draw(&r, 3) == 0;
     p->releases_first = !order && draw(&r, 4) == 0;
 }

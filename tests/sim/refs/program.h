@@ -20,7 +20,8 @@
     X(BURST)   /* a whole line arrives */                                                                              \
     X(SETTLE)  /* everything arrives, everything that is waited for happens */                                         \
     X(CUT)     /* a connection is lost for good */                                                                     \
-    X(JOIN)    /* two nodes that lost one make another */
+    X(JOIN)    /* two nodes that lost one make another */                                                              \
+    X(STARVE)  /* soon, memory runs out once */
 
 typedef enum op {
 #define X(name) OP_##name,
@@ -58,7 +59,7 @@ typedef struct plan {
     shape shape;
     bool order; /* only what matters for the order of messages */
     unsigned weights[OP_COUNT];
-    unsigned hold, want, answer, forward, mention, fresh, fresh_promise, passive, pad;
+    unsigned hold, want, answer, forward, mention, fresh, fresh_promise, passive, pad, recent;
     unsigned object, rejection;                                /* of outcomes */
     unsigned max_message, max_refs, max_promises, max_results; /* what a node announces; 0: the most there is */
     bool drops_roots, releases_first;

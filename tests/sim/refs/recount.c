@@ -84,11 +84,10 @@ static void expect_all(world *w, node *n)
             expect(w, n, r->source);
         }
     }
-    for (unsigned i = 0; i < w->conn_count; i++) {
-        for (unsigned k = 0; k < 2 && w->conns[i].open; k++) {
-            if (w->conns[i].ends[k].node == n) {
-                expect_exports(w, n, w->conns[i].ends[k].session);
-            }
+    size_t cursor = 0;
+    for (const conn_end *e = world_next_end(w, &cursor); e != NULL; e = world_next_end(w, &cursor)) {
+        if (e->node == n) {
+            expect_exports(w, n, e->session);
         }
     }
 }
@@ -132,19 +131,22 @@ static bool has_entry(const tf_session *s, tf_ref ref)
     return false;
 }
 
+static void check_listed(const world *w, const conn_end *e, tf_ref ref)
+{
+    const monitor_ref *r = monitor_find(&e->conn->monitor, ref);
+    CHECK(w, !r->listed[e->side] || has_entry(e->session, ref), "a c-list lacks something", "node %u: ref %llu%s%s%s",
+          e->node->index, (unsigned long long)ref, r->owner == e->side ? ", an export" : ", an import",
+          r->dropped ? ", dropped" : "", r->retired != 0 ? ", retired" : "");
+}
+
 /* Which one it is. */
 _Noreturn static void fail_lacking(const world *w, const conn_end *e)
 {
-    const monitor *m = &e->conn->monitor;
     for (unsigned i = 0; i < 4; i++) {
         tf_side side = i % 2 == 0 ? TF_SIDE_DIALLER : TF_SIDE_ACCEPTOR;
         tf_ref_kind kind = i < 2 ? TF_REF_OBJECT : TF_REF_PROMISE;
-        for (uint64_t k = 0; k < m->tables[side][kind].count; k++) {
-            const monitor_ref *r = &m->tables[side][kind].refs[k];
-            CHECK(w, !r->listed[e->side] || has_entry(e->session, tf_ref_make(k, kind, side)),
-                  "a c-list lacks something", "node %u: ref %llu%s%s%s", e->node->index,
-                  (unsigned long long)tf_ref_make(k, kind, side), r->owner == e->side ? ", an export" : ", an import",
-                  r->dropped ? ", dropped" : "", r->retired != 0 ? ", retired" : "");
+        for (uint64_t k = 0; k < e->conn->monitor.tables[side][kind].count; k++) {
+            check_listed(w, e, tf_ref_make(k, kind, side));
         }
     }
     world_fail(w, "a c-list lacks something", "node %u", e->node->index);
@@ -181,16 +183,14 @@ void recount_lists(world *w, conn *c)
 
 void recount_silent(world *w)
 {
-    for (unsigned i = 0; i < w->conn_count; i++) {
-        for (unsigned k = 0; k < 2 && w->conns[i].open; k++) {
-            const conn_end *e = &w->conns[i].ends[k];
-            tf_session_stats stats;
-            tf_session_get_stats(e->session, &stats);
-            CHECK(w, stats.retirements == 0, "silent, but with retirements", "node %u: %zu", e->node->index,
-                  stats.retirements);
-            CHECK(w, stats.kept_bytes == 0, "silent, but values are kept", "node %u: %zu", e->node->index,
-                  stats.kept_bytes);
-        }
+    size_t cursor = 0;
+    for (const conn_end *e = world_next_end(w, &cursor); e != NULL; e = world_next_end(w, &cursor)) {
+        tf_session_stats stats;
+        tf_session_get_stats(e->session, &stats);
+        CHECK(w, stats.retirements == 0, "silent, but with retirements", "node %u: %zu", e->node->index,
+              stats.retirements);
+        CHECK(w, stats.kept_bytes == 0, "silent, but values are kept", "node %u: %zu", e->node->index,
+              stats.kept_bytes);
     }
     for (unsigned i = 0; i < w->node_count; i++) {
         tf_router_stats stats;
@@ -202,12 +202,10 @@ void recount_silent(world *w)
 static size_t roots_of(const world *w, const node *n)
 {
     bool exported = false;
-    for (unsigned i = 0; i < w->conn_count; i++) {
-        for (unsigned k = 0; k < 2 && w->conns[i].open; k++) {
-            const conn_end *e = &w->conns[i].ends[k];
-            tf_ref root = tf_ref_make(0, TF_REF_OBJECT, e->side);
-            exported = exported || (e->node == n && monitor_find(&e->conn->monitor, root)->listed[e->side]);
-        }
+    size_t cursor = 0;
+    for (const conn_end *e = world_next_end(w, &cursor); e != NULL; e = world_next_end(w, &cursor)) {
+        tf_ref root = tf_ref_make(0, TF_REF_OBJECT, e->side);
+        exported = exported || (e->node == n && monitor_find(&e->conn->monitor, root)->listed[e->side]);
     }
     return n->handle_count + (exported ? 1 : 0); /* only peers' roots are held */
 }
@@ -250,10 +248,9 @@ void recount_empty(world *w)
     for (unsigned i = 0; i < w->node_count && w->verbose; i++) {
         say_records(w, &w->nodes[i]);
     }
-    for (unsigned i = 0; i < w->conn_count; i++) {
-        for (unsigned k = 0; k < 2 && w->conns[i].open; k++) {
-            check_list_empty(w, &w->conns[i].ends[k]);
-        }
+    size_t cursor = 0;
+    for (const conn_end *e = world_next_end(w, &cursor); e != NULL; e = world_next_end(w, &cursor)) {
+        check_list_empty(w, e);
     }
     for (unsigned i = 0; i < w->node_count; i++) {
         node *n = &w->nodes[i];

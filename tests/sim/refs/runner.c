@@ -52,6 +52,8 @@ static uint64_t run(const plan *p, const step *steps, size_t count, bool alone, 
     board->step = count;
     world_end(&w);
     board->messages += w.received;
+    board->held += w.held;
+    board->fenced += w.fenced;
     world_free(&w);
     return w.trace;
 }
@@ -172,20 +174,28 @@ static int mute(void)
     return kept;
 }
 
+/* Once through the program with pieces of that size. */
+static bool try_chunks(const plan *p, step *steps, size_t *count, size_t chunk, size_t *runs, const char *what)
+{
+    bool smaller = false;
+    for (size_t at = 0; at < *count && *runs < SHRINK_RUNS; (*runs)++) {
+        if (try_without(p, steps, count, at, chunk, what)) {
+            smaller = true;
+        } else {
+            at += chunk;
+        }
+    }
+    return smaller;
+}
+
 size_t runner_shrink(const plan *p, step *steps, size_t count, const char *what)
 {
     int kept = mute();
     size_t runs = 0;
     for (bool smaller = true; smaller && runs < SHRINK_RUNS;) {
         smaller = false;
-        for (size_t chunk = count / 2 + 1; chunk > 0 && runs < SHRINK_RUNS; chunk /= 2) {
-            for (size_t at = 0; at < count && runs < SHRINK_RUNS; runs++) {
-                if (try_without(p, steps, &count, at, chunk, what)) {
-                    smaller = true;
-                } else {
-                    at += chunk;
-                }
-            }
+        for (size_t chunk = count / 2 + 1; chunk > 0; chunk /= 2) {
+            smaller = try_chunks(p, steps, &count, chunk, &runs, what) || smaller;
         }
     }
     (void)dup2(kept, STDERR_FILENO);

@@ -14,6 +14,7 @@ typedef struct verdict {
     uint64_t seed;    /* the last one begun */
     uint64_t runs;    /* programs that were run twice */
     uint64_t messages;
+    uint64_t held, fenced; /* steps */
 } verdict;
 
 /* Which seeds: until `last` is done or `until` has come. */

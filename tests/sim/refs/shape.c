@@ -11,7 +11,7 @@ static void connect_side(world *w, conn *c, tf_side side, unsigned at)
     };
     node *n = &w->nodes[at];
     conn_end *e = &c->ends[side];
-    *e = (conn_end){.conn = c, .side = side, .node = n};
+    *e = (conn_end){.conn = c, .self = e, .side = side, .node = n};
     tf_session_config config = {
         .side = side,
         .local = limits,

@@ -184,7 +184,8 @@ int main(int argc, char **argv)
         tell(&o.batch, &v);
         return 1;
     }
-    (void)printf("sim_refs: %" PRIu64 " programs, each run twice, %" PRIu64 " messages, nothing broken\n", v.runs,
-                 v.messages);
+    (void)printf("sim_refs: %" PRIu64 " programs, each run twice, %" PRIu64 " messages (some held in %" PRIu64
+                 " steps, resolutions fenced in %" PRIu64 "), nothing broken\n",
+                 v.runs, v.messages, v.held, v.fenced);
     return 0;
 }

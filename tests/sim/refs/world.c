@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#define SETTLE_MAX 1000000u
+#define SETTLE_MAX 100000u
 #define RECOUNT_EVERY 16u
 #define BURST_MAX 64u
 #define REPLIES_MAX 12u
@@ -84,7 +84,7 @@ static bool is_leaf(const world *w, unsigned at)
 void world_init(world *w, const plan *p, bool verbose)
 {
     *w = (world){.plan = *p,
-                 .is_lean = p->max_message + p->max_refs + p->max_promises + p->max_results > 0,
+                 .is_lean = p->max_message + p->max_refs + p->max_promises + p->max_results + p->weights[OP_STARVE] > 0,
                  .verbose = verbose,
                  .now = TF_SECOND,
                  .trace = UINT64_C(0xcbf29ce484222325)};
@@ -114,6 +114,18 @@ void world_init(world *w, const plan *p, bool verbose)
         world_take_roots(w, &w->conns[i]);
     }
     w->has_aliases = w->has_cycles;
+}
+
+conn_end *world_next_end(const world *w, size_t *cursor)
+{
+    while (*cursor < 2 * (size_t)w->conn_count) {
+        size_t at = (*cursor)++;
+        const conn *c = &w->conns[at / 2];
+        if (c->open) {
+            return c->ends[at % 2].self;
+        }
+    }
+    return NULL;
 }
 
 static void node_free(node *n)
@@ -173,6 +185,16 @@ static void collect(world *w, conn_end *e)
     }
 }
 
+/* It must end, at the end of the step: it could not say something. */
+static void session_failed(world *w, conn_end *e, tf_err err)
+{
+    CHECK(w, err == TF_ERR_NOMEM && w->plan.weights[OP_STARVE] > 0, "a session failed", "node %u: %s", e->node->index,
+          tf_err_text(err));
+    e->conn->failed = true;
+    w->cuts++;
+    w->has_aliases = true;
+}
+
 void world_drain(world *w, node *n)
 {
     tf_router_event event;
@@ -181,8 +203,9 @@ void world_drain(world *w, node *n)
     }
     tf_session *session = NULL;
     tf_err err = TF_OK;
-    CHECK(w, !tf_router_next_failed(n->router, &session, &err), "a session failed", "node %u: %s", n->index,
-          tf_err_text(err));
+    while (tf_router_next_failed(n->router, &session, &err)) {
+        session_failed(w, tf_router_owner(session), err);
+    }
     while ((session = tf_session_take_written(tf_router_refs(n->router))) != NULL) {
         conn_end *e = tf_router_owner(session);
         if (e != NULL && e->conn->open) {
@@ -193,7 +216,9 @@ void world_drain(world *w, node *n)
 
 static void check_turn(world *w, conn *c)
 {
-    check_monitor(w, c, monitor_turn_ended(&c->monitor));
+    if (!c->failed) {
+        check_monitor(w, c, monitor_turn_ended(&c->monitor));
+    }
 }
 
 void world_arrive(world *w, conn_end *to, tf_slice bytes)
@@ -201,7 +226,9 @@ void world_arrive(world *w, conn_end *to, tf_slice bytes)
     w->received++;
     check_monitor(w, to->conn, monitor_received(&to->conn->monitor, to->side, bytes));
     tf_err err = tf_router_recv(to->node->router, to->session, w->now, bytes);
-    if (err != TF_OK) {
+    if (err == TF_ERR_NOMEM) {
+        session_failed(w, to, err);
+    } else if (err != TF_OK) {
         tf_session_fault fault = tf_session_get_fault(to->session);
         world_fail(w, "a message is refused", "node %u: %s (expected %llu, got %llu)", to->node->index,
                    tf_err_text(err), (unsigned long long)fault.expected, (unsigned long long)fault.got);
@@ -236,12 +263,10 @@ static conn_end *pick_line(world *w, unsigned pick)
 {
     conn_end *waiting[2 * CONNS_MAX];
     size_t count = 0;
-    for (unsigned i = 0; i < w->conn_count; i++) {
-        for (unsigned k = 0; k < 2; k++) {
-            conn_end *e = &w->conns[i].ends[k];
-            if (w->conns[i].open && e->out.count > 0) {
-                waiting[count++] = e;
-            }
+    size_t cursor = 0;
+    for (conn_end *e = world_next_end(w, &cursor); e != NULL; e = world_next_end(w, &cursor)) {
+        if (!e->conn->failed && e->out.count > 0) {
+            waiting[count++] = e;
         }
     }
     return count == 0 ? NULL : waiting[pick % count];
@@ -250,10 +275,10 @@ static conn_end *pick_line(world *w, unsigned pick)
 tf_time world_deadline(const world *w, const node *n)
 {
     tf_time next = tf_router_deadline(n->router);
-    for (unsigned i = 0; i < w->conn_count; i++) {
-        for (unsigned k = 0; k < 2 && w->conns[i].open; k++) {
-            const conn_end *e = &w->conns[i].ends[k];
-            next = e->node == n ? tf_time_min(next, tf_session_deadline(e->session)) : next;
+    size_t cursor = 0;
+    for (const conn_end *e = world_next_end(w, &cursor); e != NULL; e = world_next_end(w, &cursor)) {
+        if (e->node == n && !e->conn->failed) {
+            next = tf_time_min(next, tf_session_deadline(e->session));
         }
     }
     return next;
@@ -264,16 +289,16 @@ void world_tick(world *w, node *n, tf_time now)
     w->now = tf_time_max(w->now, now);
     tf_router_tick(n->router, w->now);
     world_drain(w, n);
-    for (unsigned i = 0; i < w->conn_count; i++) {
-        for (unsigned k = 0; k < 2 && w->conns[i].open; k++) {
-            conn_end *e = &w->conns[i].ends[k];
-            if (e->node != n || tf_session_deadline(e->session) > w->now) {
-                continue;
-            }
-            tf_err err = tf_session_tick(e->session, w->now);
-            CHECK(w, err == TF_OK, "tf_session_tick", "%s", tf_err_text(err));
-            world_drain(w, n);
+    size_t cursor = 0;
+    for (conn_end *e = world_next_end(w, &cursor); e != NULL; e = world_next_end(w, &cursor)) {
+        if (e->node != n || e->conn->failed || tf_session_deadline(e->session) > w->now) {
+            continue;
         }
+        tf_err err = tf_session_tick(e->session, w->now);
+        if (err != TF_OK) {
+            session_failed(w, e, err);
+        }
+        world_drain(w, n);
     }
 }
 
@@ -305,6 +330,39 @@ static void recount(world *w)
     }
 }
 
+/* D14 */
+static void cut(world *w, conn *c)
+{
+    if (!c->open) {
+        return;
+    }
+    world_say(w, "the connection of nodes %u and %u is lost", c->ends[0].node->index, c->ends[1].node->index);
+    c->open = false;
+    w->cuts++;
+    w->has_aliases = true;
+    for (unsigned i = 0; i < 2; i++) {
+        conn_end *e = &c->ends[i];
+        line_clear(&e->out);
+        app_lose(w, e->node, e->session);
+        tf_router_detach(e->node->router, w->now, e->session);
+        world_drain(w, e->node);
+        tf_session_free(e->session);
+        e->session = NULL;
+    }
+}
+
+static bool cut_failed(world *w)
+{
+    bool any = false;
+    for (unsigned i = 0; i < w->conn_count; i++) {
+        if (w->conns[i].open && w->conns[i].failed) {
+            cut(w, &w->conns[i]);
+            any = true;
+        }
+    }
+    return any;
+}
+
 /* On its own lines. */
 static void settle(world *w)
 {
@@ -312,6 +370,9 @@ static void settle(world *w)
         conn_end *e = pick_line(w, (unsigned)i);
         if (e != NULL) {
             receive(w, e);
+            continue;
+        }
+        if (cut_failed(w)) {
             continue;
         }
         tf_time next = next_deadline(w);
@@ -336,30 +397,9 @@ void world_settle(world *w)
 
 /* -- steps --------------------------------------------------------------------------------------------------------- */
 
-/* D14 */
-static void cut(world *w, unsigned pick)
-{
-    conn *c = &w->conns[pick % w->conn_count];
-    if (!c->open) {
-        return;
-    }
-    world_say(w, "the connection of nodes %u and %u is lost", c->ends[0].node->index, c->ends[1].node->index);
-    c->open = false;
-    w->cuts++;
-    w->has_aliases = true;
-    for (unsigned i = 0; i < 2; i++) {
-        conn_end *e = &c->ends[i];
-        line_clear(&e->out);
-        app_lose(w, e->node, e->session);
-        tf_router_detach(e->node->router, w->now, e->session);
-        world_drain(w, e->node);
-        tf_session_free(e->session);
-        e->session = NULL;
-    }
-}
-
 static void join(world *w, unsigned pick)
 {
+    tf_test_heap_fail_never(&w->heap);
     const conn *lost = &w->conns[pick % w->conn_count];
     unsigned a = lost->ends[0].node->index;
     unsigned b = lost->ends[1].node->index;
@@ -379,13 +419,23 @@ static node *pick_node(world *w, unsigned pick)
             active[count++] = &w->nodes[i];
         }
     }
+    TF_ASSERT(count > 0);
     return active[pick % count];
+}
+
+static void trim(world *w)
+{
+    size_t cursor = 0;
+    for (conn_end *e = world_next_end(w, &cursor); e != NULL; e = world_next_end(w, &cursor)) {
+        tf_session_trim(e->session);
+        tf_refs_trim(tf_router_refs(e->node->router));
+    }
 }
 
 static void burst(world *w, unsigned pick)
 {
     conn_end *e = pick_line(w, pick);
-    for (unsigned i = 0; e != NULL && e->out.count > 0 && i < BURST_MAX; i++) {
+    for (unsigned i = 0; e != NULL && !e->conn->failed && e->out.count > 0 && i < BURST_MAX; i++) {
         receive(w, e);
     }
 }
@@ -415,10 +465,25 @@ static void act(world *w, const step *s)
     case OP_SETTLE:
     case OP_CUT:
     case OP_JOIN:
+    case OP_STARVE:
     case OP_COUNT:
         return;
     }
     world_drain(w, n);
+}
+
+static void count_waiting(world *w)
+{
+    bool held = false;
+    bool fenced = false;
+    for (unsigned i = 0; i < w->node_count; i++) {
+        tf_router_stats stats;
+        tf_router_get_stats(w->nodes[i].router, &stats);
+        held = held || stats.held_items > 0;
+        fenced = fenced || stats.fences > 0;
+    }
+    w->held += held ? 1 : 0;
+    w->fenced += fenced ? 1 : 0;
 }
 
 void world_step(world *w, const step *s)
@@ -435,6 +500,9 @@ void world_step(world *w, const step *s)
         }
         break;
     case OP_TIME:
+        if (world_chance(w, 1)) {
+            trim(w);
+        }
         pass_time(w, world_chance(w, 2) && next_deadline(w) != TF_NEVER ? next_deadline(w)
                                                                         : w->now + world_below(w, 5) * TF_MS);
         break;
@@ -445,10 +513,13 @@ void world_step(world *w, const step *s)
         world_settle(w);
         break;
     case OP_CUT:
-        cut(w, s->pick);
+        cut(w, &w->conns[s->pick % w->conn_count]);
         break;
     case OP_JOIN:
         join(w, s->pick);
+        break;
+    case OP_STARVE:
+        tf_test_heap_fail_at(&w->heap, world_below(w, 40), false);
         break;
     case OP_SEND:
     case OP_PROMISE:
@@ -460,8 +531,12 @@ void world_step(world *w, const step *s)
     case OP_COUNT:
         TF_UNREACHABLE();
     }
+    (void)cut_failed(w);
+    count_waiting(w);
     for (unsigned i = 0; i < w->conn_count; i++) {
-        check_turn(w, &w->conns[i]);
+        if (w->conns[i].open) {
+            check_turn(w, &w->conns[i]);
+        }
     }
     if (w->thorough || w->step % RECOUNT_EVERY == 0) {
         recount(w);
@@ -501,19 +576,17 @@ static bool release_all(world *w)
     return any;
 }
 
-static void check_promises(world *w)
+static void check_promises(const world *w, const node *n)
 {
-    for (unsigned i = 0; i < w->node_count; i++) {
-        const node *n = &w->nodes[i];
-        for (size_t k = 0; k < n->handle_count; k++) {
-            CHECK(w, w->things[n->handles[k].thing].kind == TF_REF_OBJECT, "a promise is stuck", "node %u waits for %u",
-                  n->index, n->handles[k].thing);
-        }
+    for (size_t k = 0; k < n->handle_count; k++) {
+        CHECK(w, w->things[n->handles[k].thing].kind == TF_REF_OBJECT, "a promise is stuck", "node %u waits for %u",
+              n->index, n->handles[k].thing);
     }
 }
 
 void world_end(world *w)
 {
+    tf_test_heap_fail_never(&w->heap);
     tf_test_random_init(&w->random, w->plan.seed);
     w->closing = true;
     world_settle(w);
@@ -525,7 +598,9 @@ void world_end(world *w)
     while (resolve_all(w)) {
         world_settle(w);
     }
-    check_promises(w);
+    for (unsigned i = 0; i < w->node_count; i++) {
+        check_promises(w, &w->nodes[i]);
+    }
     observer_check_arrived(w);
     do {
         world_settle(w);

@@ -101,16 +101,20 @@ typedef struct line {
 
 typedef struct conn conn;
 
-typedef struct conn_end {
+typedef struct conn_end conn_end;
+
+struct conn_end {
     conn *conn;
+    conn_end *self;
     tf_side side;
     node *node;
     tf_session *session;
     line out; /* what was sent and has not arrived */
-} conn_end;
+};
 
 struct conn {
     bool open;
+    bool failed; /* a node ran out of memory: it is to be cut */
     conn_end ends[2];
     monitor monitor;
 };
@@ -140,6 +144,8 @@ typedef struct world {
     outcome *outcomes;
     size_t outcome_count, outcome_capacity;
     uint64_t received; /* messages on all lines */
+    uint64_t held;     /* steps at whose end messages were held, */
+    uint64_t fenced;   /* or a resolution was */
     void (*settle)(
         void *ctx); /* whoever carries messages in place of the world's lines brings them all; NULL: nobody does */
     void *settle_ctx;
@@ -177,6 +183,9 @@ size_t world_below(world *w, size_t bound); /* 0 when bound is 0 */
 bool world_chance(world *w, unsigned of_eight);
 void *world_grow(void *items, size_t *capacity, size_t need, size_t size);
 void world_trace(world *w, const void *data, size_t len);
+
+/* The ends of open connections, one after the other: *cursor starts at 0; NULL: no more. */
+conn_end *world_next_end(const world *w, size_t *cursor);
 
 void world_init(world *w, const plan *p, bool verbose);
 void world_free(world *w);
