@@ -246,29 +246,42 @@ static tf_err show_resolved(tf_router *r, const tf_session_event *event, tf_rout
     return err;
 }
 
+/* Memory ran out: the peer goes, and with it what it has said. */
+static void give_up(tf_router *r, tf_router_peer *peer, tf_record *promise, tf_err err)
+{
+    tf_router_settle(r, promise, tf_refs_standard(&r->refs, TF_CODE_DISCONNECTED));
+    tf_router_fail(peer, err);
+}
+
+static bool tell_app(tf_router *r, tf_router_peer *peer, const tf_session_event *event, tf_router_event *out)
+{
+    tf_record *promise = event->record;
+    tf_err err = show_resolved(r, event, out);
+    if (err != TF_OK) {
+        give_up(r, peer, promise, err);
+        return false;
+    }
+    tf_refs_settle(&r->refs, promise, tf_refs_standard(&r->refs, TF_CODE_DISCONNECTED)); /* nobody asks any more */
+    promise->count = 0;
+    promise->holds = 0;
+    tf_refs_set_idle(&r->refs, promise);
+    return true;
+}
+
 bool tf_router_resolved(tf_router *r, tf_router_peer *peer, const tf_session_event *event, tf_router_event *out)
 {
     tf_record *promise = event->record;
     bool fenced = needs_fence(peer, event);
     if (!fenced && is_for_app_only(promise, event)) {
-        tf_err err = show_resolved(r, event, out);
-        tf_refs_settle(&r->refs, promise, tf_refs_standard(&r->refs, TF_CODE_DISCONNECTED)); /* nobody asks any more */
-        promise->count = 0;
-        promise->holds = 0;
-        tf_refs_set_idle(&r->refs, promise);
-        if (err != TF_OK) {
-            tf_router_fail(peer, err);
-        }
-        return err == TF_OK;
+        return tell_app(r, peer, event, out);
     }
     tf_value *value = value_of(r, event);
     tf_err err = value == NULL ? TF_ERR_NOMEM : TF_OK;
     if (err == TF_OK && fenced) {
         err = raise_fence(r, peer, promise, value, event->piped);
     }
-    if (err != TF_OK) { /* the peer goes, and with it what it has said */
-        tf_router_settle(r, promise, tf_refs_standard(&r->refs, TF_CODE_DISCONNECTED));
-        tf_router_fail(peer, err);
+    if (err != TF_OK) {
+        give_up(r, peer, promise, err);
     } else if (!fenced) {
         tf_router_settle(r, promise, value);
     }
