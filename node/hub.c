@@ -169,6 +169,7 @@ void tf_hub_free(tf_hub *hub)
     tf_hub_retention_clear(hub);
     tf_channels_clear(&hub->channels);
     tf_map_clear(&hub->pending);
+    tf_hub_app_objects_free(hub);
     tf_map_clear(&hub->objects);
     tf_map_clear(&hub->requests);
     tf_map_clear(&hub->watches);

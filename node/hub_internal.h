@@ -432,6 +432,7 @@ void tf_hub_name_lost(tf_hub *hub, tf_watch *object);
 void tf_hub_app_init(tf_hub *hub);
 /* Everything is forgotten. */
 void tf_hub_app_clear(tf_hub *hub);
+void tf_hub_app_objects_free(tf_hub *hub); /* hub->objects is cleared right after it */
 /* A call of an object of the application; conn NULL: from nobody, or from this node. */
 TF_MUST_CHECK tf_err tf_hub_app_call(tf_hub *hub, tf_conn *conn, tf_app_object *object, const tf_router_event *event);
 /* A promise was resolved, an object revoked: no-ops for what the application does not hold. */

@@ -119,17 +119,40 @@ void tf_hub_name_lost(tf_hub *hub, tf_watch *object)
     withdraw(hub, TF_CONTAINER(object, tf_name, object));
 }
 
+static void free_names(tf_hub *hub, tf_name *name)
+{
+    while (name != NULL) {
+        tf_name *next = name->same_hash;
+        tf_hub_unwatch(hub, &name->object);
+        tf_free(hub->config.mem, name, sizeof(*name) + name->len);
+        name = next;
+    }
+}
+
+static void free_publishers(tf_hub *hub, tf_publisher *publisher)
+{
+    while (publisher != NULL) {
+        tf_publisher *next = publisher->same_hash;
+        tf_free(hub->config.mem, publisher, sizeof(*publisher));
+        publisher = next;
+    }
+}
+
 void tf_hub_names_clear(tf_hub *hub)
 {
     size_t position = 0;
     uint64_t hash = 0;
     uint64_t value = 0;
     while (tf_map_next(&hub->names.by_name, &position, &hash, &value)) {
-        withdraw(hub, (tf_name *)(uintptr_t)value);
-        position = 0; /* the map has changed */
+        free_names(hub, (tf_name *)(uintptr_t)value);
     }
     tf_map_clear(&hub->names.by_name);
+    position = 0;
+    while (tf_map_next(&hub->names.publishers, &position, &hash, &value)) {
+        free_publishers(hub, (tf_publisher *)(uintptr_t)value);
+    }
     tf_map_clear(&hub->names.publishers);
+    hub->names.count = 0;
 }
 
 /* False: no memory. */

@@ -176,19 +176,27 @@ void tf_hub_app_clear(tf_hub *hub)
     tf_hub_app_queue_clear(hub);
     while (tf_map_next(&hub->app.held, &position, &local, &value)) {
         tf_app_held *held = (tf_app_held *)(uintptr_t)value;
-        held->holds = 0;
-        tf_hub_app_put(hub, held);
-        position = 0; /* the map has changed */
-    }
-    position = 0;
-    while (hub->app.object_count > 0 && tf_map_next(&hub->objects, &position, &local, &value)) {
-        tf_object *object = (tf_object *)(uintptr_t)value;
-        if (object->kind == TF_OBJECT_APP) {
-            free_object(hub, (tf_app_object *)object);
-            position = 0;
+        tf_list_remove(&held->in_lost);
+        if (!held->settled) {
+            tf_router_release(hub->router, hub->now, held->local);
         }
+        tf_free(hub->config.mem, held, sizeof(*held));
     }
     tf_map_clear(&hub->app.held);
+}
+
+void tf_hub_app_objects_free(tf_hub *hub)
+{
+    size_t position = 0;
+    uint64_t local = 0;
+    uint64_t value = 0;
+    while (tf_map_next(&hub->objects, &position, &local, &value)) {
+        tf_object *object = (tf_object *)(uintptr_t)value;
+        if (object->kind == TF_OBJECT_APP) {
+            tf_free(hub->config.mem, object, sizeof(tf_app_object));
+        }
+    }
+    hub->app.object_count = 0;
 }
 
 tf_err tf_hub_promise_new(tf_hub *hub, void *user, tf_local *out)
