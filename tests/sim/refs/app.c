@@ -1,4 +1,4 @@
-#include "tests/sim/refs/world.h"
+#include "tests/sim/refs/app_internal.h"
 
 #include <stdlib.h>
 
@@ -6,14 +6,13 @@
 
 /* -- what it has --------------------------------------------------------------------------------------------------- */
 
-static void push(handle **list, size_t *count, size_t *capacity, handle item)
+void app_push(handle **list, size_t *count, size_t *capacity, handle item)
 {
     *list = world_grow(*list, capacity, *count + 1, sizeof(**list));
     (*list)[(*count)++] = item;
 }
 
-/* Keeps the order, so that a program with a step less stays close to what it was. */
-static void take_out(handle *list, size_t *count, size_t at)
+void app_take_out(handle *list, size_t *count, size_t at)
 {
     (*count)--;
     memmove(list + at, list + at + 1, (*count - at) * sizeof(*list));
@@ -21,27 +20,27 @@ static void take_out(handle *list, size_t *count, size_t at)
 
 static void keep(world *w, node *n, tf_local local, number known_as)
 {
-    push(&n->handles, &n->handle_count, &n->handle_capacity, (handle){local, known_as, false});
+    app_push(&n->handles, &n->handle_count, &n->handle_capacity, (handle){local, known_as, false});
     observer_note(w, n, local)->holds++;
 }
 
-static void hold(world *w, node *n, tf_local local)
+void app_hold(world *w, node *n, tf_local local)
 {
     tf_router_hold(n->router, local);
     keep(w, n, local, observer_note(w, n, local)->thing);
 }
 
-static void forget_decided(node *n, tf_local local)
+void app_forget_decided(node *n, tf_local local)
 {
     for (size_t i = 0; i < n->decided_count; i++) {
         if (n->decided[i].local == local) {
-            take_out(n->decided, &n->decided_count, i);
+            app_take_out(n->decided, &n->decided_count, i);
             return;
         }
     }
 }
 
-static bool is_decided(const node *n, tf_local local)
+bool app_is_decided(const node *n, tf_local local)
 {
     for (size_t i = 0; i < n->decided_count; i++) {
         if (n->decided[i].local == local) {
@@ -88,7 +87,7 @@ void app_lose(world *w, node *n, const tf_session *session)
     tf_local root = tf_session_peer_root(session);
     for (size_t i = 0; i < n->handle_count; i++) {
         if (n->handles[i].local == root && n->handles[i].fixed) {
-            take_out(n->handles, &n->handle_count, i);
+            app_take_out(n->handles, &n->handle_count, i);
             observer_note(w, n, root)->holds--;
             return;
         }
@@ -105,17 +104,11 @@ void app_promise(world *w, node *n)
     number made = observer_new_thing(w, TF_REF_PROMISE, n->index, local);
     observer_meet(w, n, local, made);
     keep(w, n, local, made);
-    push(&n->decided, &n->decided_count, &n->decided_capacity, (handle){local, made, false});
+    app_push(&n->decided, &n->decided_count, &n->decided_capacity, (handle){local, made, false});
     world_say(w, "node %u makes promise %u", n->index, made);
 }
 
 /* -- what it mentions ---------------------------------------------------------------------------------------------- */
-
-typedef struct mentions {
-    tf_mention items[MENTIONS_MAX];
-    number things[MENTIONS_MAX];
-    size_t count;
-} mentions;
 
 static bool is_live_record(const node *n, tf_local local)
 {
@@ -153,7 +146,7 @@ static handle pick_anything(world *w, node *n)
     return (handle){w->things[own].local, own, false};
 }
 
-static void mention(world *w, mentions *m, handle picked)
+void app_mention(world *w, mentions *m, handle picked)
 {
     m->items[m->count] = (tf_mention){picked.local, w->things[picked.thing].kind};
     m->things[m->count++] = picked.thing;
@@ -166,7 +159,7 @@ static void pick_mentions(world *w, node *n, mentions *m)
         return;
     }
     for (size_t count = 1 + world_below(w, MENTIONS_MAX); count > 0; count--) {
-        mention(w, m, pick_anything(w, n));
+        app_mention(w, m, pick_anything(w, n));
     }
 }
 
@@ -192,7 +185,7 @@ static void say_mentions(const world *w, const mentions *m, char *text, size_t c
 
 /* -- what it does -------------------------------------------------------------------------------------------------- */
 
-static void send_to(world *w, node *n, handle target, const mentions *all)
+void app_send_to(world *w, node *n, handle target, const mentions *all)
 {
     note *via = observer_note(w, n, target.local);
     said_message m = {.from = n->index, .via = target.local, .target = target.thing, .ref_count = all->count};
@@ -236,7 +229,7 @@ static void send_to(world *w, node *n, handle target, const mentions *all)
 
 #define RECENT 6u
 
-static bool pick_target(world *w, node *n, handle *out)
+bool app_pick_target(world *w, node *n, handle *out)
 {
     if (n->handle_count > 0 && world_chance(w, w->plan.recent)) {
         size_t back = n->handle_count < RECENT ? n->handle_count : RECENT;
@@ -260,16 +253,16 @@ static bool pick_target(world *w, node *n, handle *out)
 void app_send(world *w, node *n)
 {
     handle target;
-    if (!pick_target(w, n, &target)) {
+    if (!app_pick_target(w, n, &target)) {
         return;
     }
     mentions all;
     pick_mentions(w, n, &all);
     if (all.count > 0 && world_chance(w, 1)) { /* what goes to a reference may mention that */
         all.count--;
-        mention(w, &all, target);
+        app_mention(w, &all, target);
     }
-    send_to(w, n, target, &all);
+    app_send_to(w, n, target, &all);
 }
 
 /* An object, its own or another's. */
@@ -297,7 +290,7 @@ static void pick_outcome(world *w, node *n, bool plain, outcome *o, mentions *al
         handle object = pick_object(w, n);
         o->kind = TF_RESOLUTION_OBJECT;
         o->object = object.thing;
-        mention(w, all, object);
+        app_mention(w, all, object);
         return;
     }
     if (world_chance(w, w->plan.rejection)) {
@@ -382,14 +375,14 @@ void app_resolve(world *w, node *n, size_t at_most)
     }
     CHECK(w, err == TF_OK, "tf_router_resolve", "node %u: %s", n->index, tf_err_text(err));
     for (size_t i = 0; i < count; i++) {
-        forget_decided(n, chosen[i].local);
+        app_forget_decided(n, chosen[i].local);
     }
 }
 
 void app_release_at(world *w, node *n, size_t i)
 {
     handle gone = n->handles[i];
-    take_out(n->handles, &n->handle_count, i);
+    app_take_out(n->handles, &n->handle_count, i);
     observer_note(w, n, gone.local)->holds--;
     world_say(w, "node %u lets go of %u (local %llu)", n->index, gone.thing, (unsigned long long)gone.local);
     tf_router_release(n->router, w->now, gone.local);
@@ -416,17 +409,17 @@ static void pick_error_mentions(world *w, node *n, mentions *m)
         return;
     }
     if (world_chance(w, 4)) {
-        mention(w, m, (handle){n->root, n->own[0], false});
+        app_mention(w, m, (handle){n->root, n->own[0], false});
     }
     if (world_chance(w, 2)) {
         app_promise(w, n);
-        mention(w, m, n->handles[n->handle_count - 1]);
+        app_mention(w, m, n->handles[n->handle_count - 1]);
         w->things[m->things[m->count - 1]].plain = true;
     }
     if (world_chance(w, 2)) {
         number made = new_object(w, n);
         w->things[made].plain = true;
-        mention(w, m, (handle){w->things[made].local, made, false});
+        app_mention(w, m, (handle){w->things[made].local, made, false});
     }
 }
 
@@ -469,137 +462,4 @@ void app_revoke(world *w, node *n)
         return;
     }
     CHECK(w, err == TF_OK, "tf_router_revoke", "node %u: %s", n->index, tf_err_text(err));
-}
-
-/* -- what it hears ------------------------------------------------------------------------------------------------- */
-
-static void hold_some(world *w, node *n, const mentions *heard)
-{
-    for (size_t i = 0; !w->closing && i < heard->count; i++) {
-        bool again = observer_note(w, n, heard->items[i].local)->resolved; /* it hears the same again, and again */
-        if (world_chance(w, w->plan.hold) && (!again || w->replies > 0)) {
-            w->replies -= again ? 1 : 0;
-            hold(w, n, heard->items[i].local);
-        }
-    }
-}
-
-static void copy_mentions(world *w, node *n, const tf_router_event *event, mentions *out)
-{
-    out->count = 0;
-    for (size_t i = 0; i < event->ref_count && i < MENTIONS_MAX; i++) {
-        out->items[out->count] = event->refs[i];
-        out->things[out->count++] = observer_note(w, n, event->refs[i].local)->thing;
-    }
-}
-
-static void hear_message(world *w, node *n, const tf_router_event *event)
-{
-    number at = observer_delivered(w, n, event);
-    world_say(w, "node %u hears m%u", n->index, at);
-    mentions heard;
-    copy_mentions(w, n, event, &heard);
-    tf_local result = event->result;
-    if (result != TF_LOCAL_NONE) {
-        push(&n->decided, &n->decided_count, &n->decided_capacity, (handle){result, w->messages[at].result, false});
-    }
-    hold_some(w, n, &heard);
-    if (w->closing) {
-        return;
-    }
-    if (result != TF_LOCAL_NONE && world_chance(w, 1)) {
-        hold(w, n, result);
-    }
-    handle target;
-    if (w->replies > 0 && world_chance(w, n->active ? w->plan.forward : 6) && pick_target(w, n, &target)) {
-        w->replies--;
-        send_to(w, n, target, &heard);
-    }
-    if (world_chance(w, n->active ? w->plan.answer : 6)) {
-        app_resolve(w, n, 1 + world_below(w, 2));
-    }
-}
-
-static void hear_resolved(world *w, node *n, const tf_router_event *event)
-{
-    observer_resolved(w, n, event);
-    note *known = observer_note(w, n, event->local);
-    world_say(w, "node %u hears that %u is resolved, kind %d", n->index, known->thing, (int)event->kind);
-    CHECK(w, known->holds > 0, "something is resolved that the application does not hold", "node %u: %u", n->index,
-          known->thing);
-    known->holds = 0;
-    known->resolved = true;
-    for (size_t i = n->handle_count; i-- > 0;) {
-        if (n->handles[i].local == event->local) {
-            take_out(n->handles, &n->handle_count, i);
-        }
-    }
-    mentions heard;
-    copy_mentions(w, n, event, &heard);
-    if (event->kind == TF_RESOLUTION_OBJECT) {
-        mention(w, &heard, (handle){event->object.local, observer_note(w, n, event->object.local)->thing, false});
-    }
-    hold_some(w, n, &heard);
-    if (!w->closing && w->replies > 0 && world_chance(w, w->plan.forward)) {
-        w->replies--;
-        app_send(w, n);
-    }
-}
-
-static void hear_revoked(world *w, node *n, const tf_router_event *event)
-{
-    observer_revoked(w, n, event);
-    const note *known = observer_note(w, n, event->local);
-    world_say(w, "node %u hears that %u is revoked", n->index, known->thing);
-    CHECK(w, known->holds > 0, "something is revoked that the application does not hold", "node %u: %u", n->index,
-          known->thing);
-    mentions heard;
-    copy_mentions(w, n, event, &heard);
-    hold_some(w, n, &heard);
-}
-
-static void hear_gone(world *w, node *n, tf_local local)
-{
-    const note *known = observer_note(w, n, local);
-    thing *t = &w->things[known->thing];
-    world_say(w, "node %u hears that nobody refers to %u", n->index, known->thing);
-    CHECK(w, known->holds == 0, "nobody refers to what the application holds", "node %u: %u", n->index, known->thing);
-    if (t->kind == TF_REF_PROMISE) {
-        CHECK(w, is_decided(n, local), "a promise is gone that the application does not decide", "node %u: %u",
-              n->index, known->thing);
-        forget_decided(n, local);
-        return;
-    }
-    CHECK(w, t->home == n->index && t->local == local && t->known, "an object is gone that nobody knew", "node %u: %u",
-          n->index, known->thing);
-    t->known = false;
-    for (size_t i = 1; (t->soft != 0 || t->hard != 0) && i < n->own_count; i++) {
-        if (n->own[i] == known->thing) { /* it stays revoked: it is never mentioned again */
-            n->own_count--;
-            memmove(n->own + i, n->own + i + 1, (n->own_count - i) * sizeof(*n->own));
-        }
-    }
-}
-
-void app_hear(world *w, node *n, const tf_router_event *event)
-{
-    world_trace(w, &event->type, sizeof(event->type));
-    world_trace(w, &event->local, sizeof(event->local));
-    switch (event->type) {
-    case TF_ROUTER_DELIVER:
-        hear_message(w, n, event);
-        return;
-    case TF_ROUTER_RESOLVED:
-        hear_resolved(w, n, event);
-        return;
-    case TF_ROUTER_REVOKED:
-        hear_revoked(w, n, event);
-        return;
-    case TF_ROUTER_DROPPED:
-        return;
-    case TF_ROUTER_GONE:
-        hear_gone(w, n, event->local);
-        return;
-    }
-    TF_UNREACHABLE();
 }

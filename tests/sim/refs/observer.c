@@ -281,6 +281,19 @@ void observer_revoked(world *w, node *n, const tf_router_event *event)
     check_mentions(w, n, event, w->outcomes[given].refs, w->outcomes[given].ref_count);
 }
 
+void observer_dropped(world *w, node *n, const tf_router_event *event)
+{
+    const conn_end *e = tf_router_owner(event->session);
+    uint64_t cursor = 0;
+    tf_session_entry entry;
+    while (tf_session_next_entry(event->session, &cursor, &entry)) {
+        CHECK(w, entry.local != event->local || !entry.is_export || entry.is_retired,
+              "told that an export is gone that is not", "node %u: local %llu, ref %llu", n->index,
+              (unsigned long long)event->local, (unsigned long long)entry.ref);
+    }
+    observer_note(w, n, event->local)->exported &= ~(1u << (e->conn - w->conns));
+}
+
 /* -- when nothing moves -------------------------------------------------------------------------------------------- */
 
 /* A message that arrived nowhere: whether there is a reason. */

@@ -181,6 +181,49 @@ void recount_lists(world *w, conn *c)
 
 /* -- when nothing moves -------------------------------------------------------------------------------------------- */
 
+static bool is_own(const world *w, const node *n, tf_local local, const note *known)
+{
+    const thing *t = &w->things[known->thing];
+    return known->thing != 0 && t->kind == TF_REF_OBJECT && t->home == n->index && t->local == local;
+}
+
+/* Which of its objects an application's node exports where: it was told of those that it does not any more. */
+static void recount_exports(world *w, node *n)
+{
+    uint32_t open = 0;
+    size_t cursor = 0;
+    for (const conn_end *e = world_next_end(w, &cursor); e != NULL; e = world_next_end(w, &cursor)) {
+        uint32_t mark = e->node == n ? 1u << (e->conn - w->conns) : 0;
+        open |= mark;
+        uint64_t at = 0;
+        tf_session_entry entry;
+        while (mark != 0 && tf_session_next_entry(e->session, &at, &entry)) {
+            observer_note(w, n, entry.local)->exported_now |= entry.is_export ? mark : 0;
+        }
+    }
+    for (tf_local local = 1; local < n->note_capacity; local++) {
+        note *known = &n->notes[local];
+        CHECK(w, !is_own(w, n, local, known) || (known->exported & open & ~known->exported_now) == 0,
+              "not told that an export is gone", "node %u: %u", n->index, known->thing);
+        known->exported = known->exported_now;
+        known->exported_now = 0;
+    }
+}
+
+/* What nobody refers to any more, the application was told of. */
+static void recount_gone(const world *w, const node *n)
+{
+    for (size_t i = 1; i < n->own_count; i++) { /* 0 is the root, which sessions export without its application */
+        const thing *t = &w->things[n->own[i]];
+        CHECK(w, w->is_lean || !t->known || tf_router_is_known(n->router, t->local), "not told that an object is gone",
+              "node %u: %u", n->index, n->own[i]);
+    }
+    for (size_t i = 0; i < n->decided_count; i++) {
+        CHECK(w, tf_router_is_known(n->router, n->decided[i].local), "not told that a promise is gone", "node %u: %u",
+              n->index, n->decided[i].thing);
+    }
+}
+
 void recount_silent(world *w)
 {
     size_t cursor = 0;
@@ -196,6 +239,8 @@ void recount_silent(world *w)
         tf_router_stats stats;
         tf_router_get_stats(w->nodes[i].router, &stats);
         CHECK(w, stats.fences == 0, "silent, but with fences", "node %u: %zu", i, stats.fences);
+        recount_exports(w, &w->nodes[i]);
+        recount_gone(w, &w->nodes[i]);
     }
 }
 

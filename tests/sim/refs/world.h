@@ -5,9 +5,9 @@
  * each and are understood in any world: a program from which steps are taken away still runs. A broken promise ends the
  * process.
  *
- * shape.c: who is connected · world.c: nodes, lines, time · app.c: what applications do and hear · observer.c: what must
- * be true of that · monitor.c: of what is on the wire · recount.c: of what nodes keep. Deterministic; one world a process
- * at a time. */
+ * shape.c: who is connected · world.c: nodes, lines, time · ending.c: the way down · app.c, app_hear.c: what
+ * applications do and hear · observer.c: what must be true of that · monitor.c: of what is on the wire · recount.c: of
+ * what nodes keep. Deterministic; one world a process at a time. */
 #ifndef TF_TESTS_SIM_REFS_WORLD_H
 #define TF_TESTS_SIM_REFS_WORLD_H
 
@@ -70,6 +70,8 @@ typedef struct note {
     uint32_t got;  /* of these, the last that arrived */
     uint32_t holds;
     bool resolved;     /* the application has heard so */
+    uint32_t exported; /* by connection: was when nothing moved, and no DROPPED came since */
+    uint32_t exported_now;
     uint32_t expected; /* recount.c: what its record's count should be */
 } note;
 
@@ -236,6 +238,7 @@ tf_slice observer_outcome_body(world *w, number o, uint8_t buffer[BODY_MAX]);
 number observer_delivered(world *w, node *n, const tf_router_event *event);
 void observer_resolved(world *w, node *n, const tf_router_event *event);
 void observer_revoked(world *w, node *n, const tf_router_event *event);
+void observer_dropped(world *w, node *n, const tf_router_event *event);
 /* Nothing moves, every promise is resolved: each message has arrived or cannot. */
 void observer_check_arrived(world *w);
 
