@@ -250,12 +250,12 @@ static void give_back(tf_router *r, tf_record *record)
     }
 }
 
-/* Without memory for what it mentions it looks like a rejection. */
+/* Without memory for what it mentions it is a rejection, or an error, of the node's own. */
 static tf_router_event resolution(tf_router *r, const tf_record *record)
 {
     const tf_value *value = record->value;
     if (tf_router_show(r, value->refs, value->ref_count) != TF_OK) {
-        value = tf_refs_standard(&r->refs, TF_CODE_OVERLOADED);
+        value = tf_refs_standard(&r->refs, record->kind == TF_REF_PROMISE ? TF_CODE_OVERLOADED : TF_CODE_REVOKED);
     }
     tf_router_event event = {.type = record->kind == TF_REF_PROMISE ? TF_ROUTER_RESOLVED : TF_ROUTER_REVOKED,
                              .local = record->local,

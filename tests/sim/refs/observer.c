@@ -218,8 +218,9 @@ static bool is_excuse(const world *w, const tf_router_event *event)
     if (event->kind != TF_RESOLUTION_REJECTION) {
         return false;
     }
-    bool lost = w->cuts > 0 || w->heap.failures > 0; /* without memory a session is about to fail */
-    return (lost && is_code(event->data, TF_CODE_DISCONNECTED)) ||
+    bool starved = w->heap.failures > 0; /* a session is about to fail, or what is told is not all */
+    return ((w->cuts > 0 || starved) && is_code(event->data, TF_CODE_DISCONNECTED)) ||
+           (starved && (is_code(event->data, TF_CODE_OVERLOADED) || is_code(event->data, TF_CODE_REVOKED))) ||
            (w->has_cycles && (is_code(event->data, TF_CODE_TOO_FAR) || is_code(event->data, TF_CODE_REVOKED))) ||
            (w->is_lean && (is_code(event->data, TF_CODE_MESSAGE_TOO_LARGE) || is_code(event->data, TF_CODE_REVOKED)));
 }
