@@ -335,10 +335,15 @@ void tf_catalog_add_damage(tf_catalog *catalog, const tf_store_damage *damage)
 
 /* -- a committed block --------------------------------------------------------------------------------------------- */
 
+/* What no log can have lost in a row: such a number is no message's, and the room for what would lie before it is not
+ * taken. */
+#define LOST_MAX ((uint64_t)1 << 24)
+
 static tf_err apply_append(tf_catalog *catalog, tf_tail_entry *entry, const tf_stored *m, uint64_t number)
 {
     tf_catalog_channel *channel = tf_catalog_by_number(catalog, number);
-    entry->is_void = channel == NULL || m->seq <= channel->state.head; /* its channel was lost, or it is there */
+    /* its channel was lost, or it is there, or it cannot be */
+    entry->is_void = channel == NULL || m->seq <= channel->state.head || m->seq - channel->state.head > LOST_MAX;
     if (entry->is_void) {
         return TF_OK;
     }
@@ -389,7 +394,8 @@ static tf_err apply_op(tf_catalog *catalog, tf_tail_entry *entry, const tf_store
         return apply_append(catalog, entry, &op->message, op->channel);
     }
     if (op->kind == TF_STORE_CREATE) {
-        entry->is_void = channel != NULL || tf_catalog_by_name(catalog, op->name) != NULL;
+        entry->is_void = channel != NULL || op->channel == 0 || op->channel >= TF_STORE_NUMBER_END ||
+                         tf_catalog_by_name(catalog, op->name) != NULL;
         return entry->is_void ? TF_OK : apply_create(catalog, op);
     }
     entry->is_void = channel == NULL;

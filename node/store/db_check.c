@@ -84,7 +84,7 @@ static tf_err found(check *c, tf_db_finding_kind kind, uint64_t channel, uint64_
 static tf_err check_structure(check *c)
 {
     sqlite3_stmt *stmt = NULL;
-    tf_err err = tf_db_use(c->db, TF_DB_QUICK_CHECK, &stmt);
+    tf_err err = tf_db_use(c->db, TF_DB_STRUCTURE_CHECK, &stmt);
     while (err == TF_OK && (err = tf_db_row(c->db, stmt)) == TF_OK) {
         const char *text = (const char *)sqlite3_column_text(stmt, 0);
         if (text != NULL && strcmp(text, "ok") != 0) {

@@ -49,7 +49,7 @@
     X(DATA_NEXT, "SELECT id, data FROM block_data WHERE id > ?1 ORDER BY id LIMIT 1")                                  \
     X(CHANNEL_RAISE, "UPDATE channels SET head = max(head, ?2), timestamp_ms = max(timestamp_ms, ?3) "                 \
                      "WHERE number = ?1")                                                                              \
-    X(QUICK_CHECK, "PRAGMA quick_check(100)")                                                                          \
+    X(STRUCTURE_CHECK, "PRAGMA integrity_check(100)")                                                                  \
     X(CURSOR_FIND, "SELECT id, channel, owner, name, epoch, next, moved_ms FROM cursors "                              \
                    "WHERE channel = ?1 AND owner = ?2 AND name = ?3")                                                  \
     X(CURSOR_NEXT, "SELECT id, channel, owner, name, epoch, next, moved_ms FROM cursors "                              \
@@ -57,8 +57,8 @@
     X(CURSOR_PUT, "INSERT INTO cursors(channel, owner, name, epoch, next, moved_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6) "  \
                   "ON CONFLICT(channel, owner, name) DO UPDATE SET epoch = ?4, next = ?5, moved_ms = ?6")              \
     X(CURSOR_DROP, "DELETE FROM cursors WHERE channel = ?1 AND owner = ?2 AND name = ?3")                              \
-    X(RUN_LIST, "SELECT id, level, bits, keys, first_part, parts_done, merged_into, damaged FROM key_runs "            \
-                "ORDER BY id DESC")                                                                                    \
+    X(RUN_LIST, "SELECT id, level, bits, keys, first_part, parts_done, merged_into, damaged, "                         \
+                "(SELECT next_part FROM state) FROM key_runs ORDER BY id DESC")                                        \
     X(RUN_PUT, "INSERT INTO key_runs(level, bits, keys, first_part, parts_done, merged_into, damaged) "                \
                "VALUES (?1, ?2, ?3, ?4, ?5, 0, 0)")                                                                    \
     X(RUN_PROGRESS, "UPDATE key_runs SET parts_done = ?2, keys = ?3 WHERE id = ?1")                                    \

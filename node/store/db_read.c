@@ -104,7 +104,8 @@ tf_err tf_db_channel_next(tf_db *db, uint64_t *position, tf_store_channel *out)
                               .bytes = tf_db_u64(stmt, 6),
                               .closed = tf_db_u64(stmt, 7) != 0};
     tf_slice name = tf_db_bytes(stmt, 8);
-    bool fits = name.len <= sizeof(db->name) && out->first >= 1 && out->head < INT64_MAX && out->first <= out->head + 1;
+    bool fits = out->number >= 1 && out->number < TF_STORE_NUMBER_END;
+    fits = fits && name.len <= sizeof(db->name) && out->first >= 1 && out->head < INT64_MAX && out->first <= out->head + 1;
     if (fits && name.len > 0) {
         memcpy(db->name, name.data, name.len);
     }

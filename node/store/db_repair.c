@@ -402,7 +402,7 @@ static tf_err salvage(repair *r)
 {
     uint64_t lsn = 0;
     tf_err err = tf_db_applied(r->from, &lsn);
-    if (err == TF_OK) {
+    if (err == TF_OK || err == TF_ERR_DAMAGED) { /* 0 then: what the log has comes again, and changes little */
         err = find_blocks(r);
     }
     if (err == TF_OK) {

@@ -4,6 +4,15 @@
 #define MERGE_FACTOR 8u /* parts that are merged for each part that is added: as many as there are levels is enough */
 #define MERGE_LEAST 8u
 
+/* Whether its numbers can be: the parts were given out, and hold 64 keys each on average at most. What believes others
+ * would look for more parts than there can be. */
+static bool can_be(const tf_db *db, const tf_db_run *run, uint64_t next_part)
+{
+    next_part = next_part > db->next_part ? next_part : db->next_part; /* a batch has it in memory */
+    return run->bits <= 48 && run->first_part < next_part && next_part - run->first_part >= (uint64_t)1 << run->bits &&
+           run->keys >> run->bits <= TF_DB_PART_KEYS;
+}
+
 tf_err tf_db_runs_list(tf_db *db, tf_db_runs *out)
 {
     *out = (tf_db_runs){0};
@@ -19,8 +28,9 @@ tf_err tf_db_runs_list(tf_db *db, tf_db_runs *out)
                          .merged_into = tf_db_u64(stmt, 6),
                          .damaged = tf_db_u64(stmt, 7) != 0};
         void *array = out->at;
-        err = run.bits > 48 ? TF_ERR_DAMAGED
-                            : tf_db_grow(db->mem, &array, out->count, &out->capacity, sizeof(*out->at));
+        err = can_be(db, &run, tf_db_u64(stmt, 8))
+                  ? tf_db_grow(db->mem, &array, out->count, &out->capacity, sizeof(*out->at))
+                  : TF_ERR_DAMAGED;
         out->at = array;
         if (err == TF_OK) {
             out->at[out->count++] = run;

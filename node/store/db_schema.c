@@ -153,5 +153,10 @@ tf_err tf_db_schema_prepare(tf_db *db, const char *path, char why[TF_WHY_MAX])
     if (err == TF_OK && !db->read_only) {
         err = empty_wal(db);
     }
-    return err == TF_OK ? tf_db_state_load(db) : err;
+    if (err != TF_OK) {
+        return err;
+    }
+    err = tf_db_state_load(db);
+    /* Who only reads can do without: a repair saves the rest, and who needs it asks again (tf_db_applied). */
+    return err == TF_ERR_DAMAGED && db->read_only ? TF_OK : err;
 }

@@ -25,9 +25,7 @@ typedef struct batch {
 
 static tf_err set_head(heads *h, uint64_t number, uint64_t head)
 {
-    if (number >= TF_CHANNELS_MAX * (uint64_t)16) {
-        return TF_ERR_LIMIT_ITEMS;
-    }
+    TF_ASSERT(number < TF_STORE_NUMBER_END); /* of records is_void and check_record have seen to it, of the index tf_db */
     if (number >= h->count) {
         size_t wanted = (size_t)number * 2 + 64;
         uint64_t *larger = tf_alloc(h->mem, wanted * sizeof(*larger));
@@ -64,12 +62,17 @@ static tf_err load_heads(tf_db *db, heads *h)
     return err == TF_ERR_CLOSED ? TF_OK : err;
 }
 
+static bool can_be(uint64_t number)
+{
+    return number >= 1 && number < TF_STORE_NUMBER_END;
+}
+
 /* Does it change anything? */
 static bool is_void(const heads *h, const tf_store_op *op)
 {
     uint64_t head = head_of(h, op->channel);
     if (op->kind == TF_STORE_CREATE) {
-        return head != NO_CHANNEL;
+        return head != NO_CHANNEL || !can_be(op->channel);
     }
     return head == NO_CHANNEL || (op->kind == TF_STORE_APPEND && op->message.seq <= head);
 }
@@ -193,6 +196,10 @@ static tf_err check_record(heads *h, const tf_log_record *record, tf_check_repor
     const tf_store_op *op = &record->op;
     uint64_t head = head_of(h, op->channel);
     report->log_records++;
+    if (op->kind == TF_STORE_CREATE && !can_be(op->channel)) {
+        add_log(report, record->lsn, record->lsn, "a channel with a number that cannot be");
+        return TF_OK;
+    }
     if (op->kind == TF_STORE_CREATE) {
         report->channels += head == NO_CHANNEL ? 1 : 0;
         return head == NO_CHANNEL ? set_head(h, op->channel, 0) : TF_OK;
@@ -235,17 +242,16 @@ tf_err tf_log_check(tf_db *db, const tf_files *files, const tf_mem *mem, tf_chec
     if (err == TF_OK) {
         err = load_heads(db, &h);
     }
-    if (err == TF_ERR_DAMAGED) {
-        return TF_OK; /* of the index, which was told: nothing can be compared with it */
-    }
     if (err == TF_OK) {
         err = tf_log_reader_new(&reader, &config, why);
-    }
-    if (err == TF_OK) {
-        err = check_items(reader, &h, report);
-    }
-    if (err == TF_OK && tf_log_reader_report(reader)->unreadable > 0) {
-        add_log(report, 0, 0, "a segment that cannot be read");
+        if (err == TF_OK) {
+            err = check_items(reader, &h, report);
+        }
+        if (err == TF_OK && tf_log_reader_report(reader)->unreadable > 0) {
+            add_log(report, 0, 0, "a segment that cannot be read");
+        }
+    } else if (err == TF_ERR_DAMAGED) {
+        err = TF_OK; /* of the index, which was told: nothing can be compared with it */
     }
     tf_log_reader_free(reader);
     tf_free(mem, h.at, h.count * sizeof(*h.at));

@@ -34,6 +34,9 @@ typedef struct tf_store_key {
     uint64_t digest; /* tf_store_digest of its body */
 } tf_store_key;
 
+/* Numbers of channels go from 1 and are below it: what is on a disk and says another is damaged. */
+#define TF_STORE_NUMBER_END ((uint64_t)TF_CHANNELS_MAX * 16)
+
 typedef struct tf_store_channel {
     uint64_t number; /* the store's name for it, never reused */
     uint64_t epoch;  /* identity of its numbering */

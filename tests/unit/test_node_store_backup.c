@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <sqlite3.h>
+
 #include "node/edge_mem.h"
 #include "node/store/backup.h"
 #include "node/store/db.h"
@@ -210,6 +212,41 @@ START_TEST(check_of_a_sound_store_finds_nothing_and_repair_leaves_it)
 }
 END_TEST
 
+/* As another program would. */
+static void by_hand(const char *sql)
+{
+    char path[200];
+    sqlite3 *db = NULL;
+    (void)snprintf(path, sizeof(path), "%s/index.db", store);
+    ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
+    ck_assert_int_eq(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    ck_assert_int_eq(sqlite3_close(db), SQLITE_OK);
+}
+
+START_TEST(check_names_what_keeps_a_store_from_starting_and_repair_saves_the_rest)
+{
+    static const char *const changes[] = {"UPDATE channels SET number = 9000000000000 WHERE number = 2",
+                                          "UPDATE channels SET first = head + 2 WHERE number = 2",
+                                          "UPDATE state SET applied_lsn = 4611686018427387904",
+                                          "DELETE FROM state"};
+    for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
+        size_t blocks = tf_test_heap_shared()->live_blocks;
+        set_up();
+        by_hand(changes[i]);
+        ck_assert_msg(tf_check_store(store, tf_test_mem(), &found, why) == TF_OK, "%s", why);
+        ck_assert(tf_check_has(&found, TF_CHECK_INDEX));
+        const tf_repair_config config = {.directory = store, .mem = tf_test_mem(), .rand = tf_edge_rand()};
+        ck_assert_msg(tf_repair_store(&config, &repaired, why) == TF_OK, "%s: %s", changes[i], why);
+        ck_assert(repaired.needed);
+        ck_assert_int_eq(tf_check_store(store, tf_test_mem(), &found, why), TF_OK);
+        ck_assert(!tf_check_has(&found, TF_CHECK_INDEX));
+        ck_assert_uint_eq(found.messages, MESSAGES);
+        ck_assert_uint_eq(tf_test_heap_shared()->live_blocks, blocks);
+        tear_down();
+    }
+}
+END_TEST
+
 START_TEST(store_that_is_locked_is_neither_checked_nor_repaired)
 {
     set_up();
@@ -235,6 +272,7 @@ int main(void)
                                   backup_into_what_is_not_empty_is_refused,
                                   manifest_with_any_byte_changed_is_refused,
                                   check_of_a_sound_store_finds_nothing_and_repair_leaves_it,
+                                  check_names_what_keeps_a_store_from_starting_and_repair_saves_the_rest,
                                   store_that_is_locked_is_neither_checked_nor_repaired,
                                   NULL};
     return tf_test_run_waiting("node/store/backup", tests);

@@ -146,6 +146,38 @@ START_TEST(catalog_what_is_there_already_or_has_no_channel_is_void)
 }
 END_TEST
 
+START_TEST(catalog_number_that_cannot_be_is_void)
+{
+    static const uint64_t seqs[] = {(UINT64_C(1) << 24) + 2, UINT64_C(1) << 40, UINT64_C(1) << 59};
+    for (size_t i = 0; i < sizeof(seqs) / sizeof(seqs[0]); i++) {
+        fixture f;
+        begin(&f);
+        tf_catalog_channel *channel = room(&f);
+        const tf_store_op ops[2] = {append_op(1, 1, "one"), append_op(1, seqs[i], "far")};
+        const tf_tail_block *block = apply(&f, ops, 2);
+        ck_assert(!block->entries[0].is_void && block->entries[1].is_void);
+        ck_assert_uint_eq(channel->state.head, 1);
+        ck_assert_uint_eq(channel->tail_count, 1);
+        end(&f);
+    }
+}
+END_TEST
+
+START_TEST(catalog_channel_whose_number_cannot_be_is_void)
+{
+    static const uint64_t numbers[] = {0, TF_STORE_NUMBER_END, UINT32_MAX, (UINT64_C(1) << 62) - 1};
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        fixture f;
+        begin(&f);
+        const tf_store_op op = create_op(numbers[i], "room");
+        const tf_tail_block *block = apply(&f, &op, 1);
+        ck_assert(block->entries[0].is_void);
+        ck_assert_uint_eq(f.catalog.channel_count, 0);
+        end(&f);
+    }
+}
+END_TEST
+
 START_TEST(catalog_lost_records_leave_a_named_hole)
 {
     fixture f;
@@ -253,6 +285,8 @@ int main(void)
 {
     const TTest *const tests[] = {catalog_appends_are_read_and_found_until_they_leave_the_tail,
                                   catalog_what_is_there_already_or_has_no_channel_is_void,
+                                  catalog_number_that_cannot_be_is_void,
+                                  catalog_channel_whose_number_cannot_be_is_void,
                                   catalog_lost_records_leave_a_named_hole,
                                   catalog_trim_close_forget_and_epoch_change_the_state,
                                   catalog_cursors_are_set_moved_and_deleted,

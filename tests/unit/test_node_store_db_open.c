@@ -214,6 +214,31 @@ START_TEST(db_damaged_key_part_is_never_a_new_key)
 }
 END_TEST
 
+/* It would be looked for in more parts than there can be. */
+START_TEST(db_run_of_keys_whose_numbers_cannot_be_is_damage)
+{
+    static const char *const changes[] = {"UPDATE key_runs SET bits = bits + 20", "UPDATE key_runs SET bits = 48",
+                                          "UPDATE key_runs SET keys = 9000000000000000000",
+                                          "UPDATE key_runs SET first_part = first_part + 1000",
+                                          "UPDATE state SET next_part = 1"};
+    for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
+        world_set_up();
+        world_create(1);
+        world_store(1, 1, 500, 0);
+        by_hand(changes[i]);
+        world_reopen();
+        tf_store_key key;
+        ck_assert_int_eq(world_find(world_db, 1, 7, &key), TF_ERR_DAMAGED);
+        uint64_t position = 0;
+        tf_db_keys *keys = NULL;
+        ck_assert_int_eq(tf_db_keys_load(world_db, &position, &keys), TF_ERR_DAMAGED);
+        tf_db_keys_free(keys);
+        ck_assert_int_eq(tf_db_keys_load(world_db, &position, &keys), TF_ERR_CLOSED);
+        world_tear_down();
+    }
+}
+END_TEST
+
 /* Where in the file a page of the index of blocks is: its rows name what lies nowhere else. */
 static void smash_page(const char *which)
 {
@@ -283,6 +308,7 @@ int main(void)
                                   db_without_memory_says_so,
                                   db_damaged_block_is_a_range_and_the_rest_is_served,
                                   db_damaged_key_part_is_never_a_new_key,
+                                  db_run_of_keys_whose_numbers_cannot_be_is_damage,
                                   db_bad_index_page_is_a_range_and_the_rest_is_served,
                                   NULL};
     return tf_test_run_waiting("node/store/db_open", tests);
