@@ -181,7 +181,11 @@ tf_err tf_db_state_load(tf_db *db)
         db->applied = 0;
         err = TF_ERR_DAMAGED;
     }
-    return err == TF_ERR_CLOSED ? TF_ERR_DAMAGED : err;
+    if (err == TF_ERR_CLOSED) {
+        (void)snprintf(db->error, sizeof(db->error), "how far it goes is missing");
+        err = TF_ERR_DAMAGED;
+    }
+    return err;
 }
 
 tf_err tf_db_state_save(tf_db *db)

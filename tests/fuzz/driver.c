@@ -3,7 +3,10 @@
  *
  *     fuzz_<name> [--variations N] [--seed N] FILE|FOLDER...
  *
- * Prints the seed and the number of inputs; a fault ends it, after the name of the input. */
+ * Prints the seed and the number of inputs; a fault ends it, after the name of the input.
+ *
+ * Compiled with afl-clang-fast it is AFL++'s loop instead: the inputs come through shared memory, many to a process.
+ * With a file or folder it still runs that (what afl-fuzz found, without afl-fuzz). */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -15,6 +18,13 @@
 #include "tests/support/support.h"
 
 #define INPUT_MAX (1024u * 1024u)
+#ifdef __AFL_COMPILER
+#include <unistd.h> /* which the macros below use */
+#define AFL_RUNS 10000u /* inputs that one process takes */
+#pragma clang diagnostic ignored "-Wgnu-statement-expression" /* in the macros */
+#pragma clang diagnostic ignored "-Wshorten-64-to-32"
+__AFL_FUZZ_INIT()
+#endif
 
 typedef struct run {
     tf_test_random random;
@@ -149,8 +159,25 @@ static unsigned long number_of(const char *option, const char *text)
     return value;
 }
 
+#ifdef __AFL_COMPILER
+static void run_afl(void)
+{
+    __AFL_INIT();
+    const unsigned char *input = __AFL_FUZZ_TESTCASE_BUF; /* after __AFL_INIT and before the loop, as AFL++ wants it */
+    while (__AFL_LOOP(AFL_RUNS)) {
+        run_bytes(tf_slice_of(input, (size_t)__AFL_FUZZ_TESTCASE_LEN));
+    }
+}
+#endif
+
 int main(int argc, char **argv)
 {
+#ifdef __AFL_COMPILER
+    if (argc == 1) {
+        run_afl();
+        return EXIT_SUCCESS;
+    }
+#endif
     run r = {.variations = 0};
     unsigned long seed = 1;
     int i = 1;

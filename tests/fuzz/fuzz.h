@@ -2,6 +2,8 @@
 #ifndef TF_TESTS_FUZZ_FUZZ_H
 #define TF_TESTS_FUZZ_FUZZ_H
 
+#include <stdlib.h>
+
 #include "proto/wire.h"
 
 /* One input, in a block of exactly its size. Returns 0; a fault is a trap (TF_ASSERT) or a report of a sanitizer. */
@@ -33,6 +35,19 @@ static inline tf_slice tf_fuzz_bytes(tf_slice *input, size_t len)
     tf_slice taken = {input->data, len < input->len ? len : input->len};
     *input = tf_slice_of(input->data + taken.len, input->len - taken.len);
     return taken;
+}
+
+/* A text of the bytes up to their first NUL, in a block of exactly its size, for free(). */
+static inline char *tf_fuzz_text(tf_slice input)
+{
+    size_t len = input.len == 0 ? 0 : strnlen((const char *)input.data, input.len);
+    char *text = malloc(len + 1);
+    TF_ASSERT(text != NULL);
+    if (len > 0) {
+        memcpy(text, input.data, len);
+    }
+    text[len] = '\0';
+    return text;
 }
 
 #endif
