@@ -36,6 +36,10 @@ typedef union any {
     tf_activity activity;
     tf_gap gap;
     tf_ended ended;
+    tf_args_name name;
+    tf_args_refs refs;
+    tf_result_refs r_refs;
+    tf_ref_state ref;
 } any;
 
 /* Reads, and writes what was read; *whole: false when an item of a list could not be read. */
@@ -74,6 +78,9 @@ COPY(hole, hole)
 COPY(activity, activity)
 COPY(gap, gap)
 COPY(ended, ended)
+COPY(args_name, name)
+COPY(args_refs, refs)
+COPY(ref_state, ref)
 
 static tf_err copy_args_send(tf_slice in, tf_writer *out, bool *whole)
 {
@@ -132,6 +139,19 @@ static tf_err copy_result_channels(tf_slice in, tf_writer *out, bool *whole)
     return err;
 }
 
+static tf_err copy_result_refs(tf_slice in, tf_writer *out, bool *whole)
+{
+    tf_result_refs result;
+    tf_err err = tf_result_refs_read(in, &result);
+    if (err == TF_OK) {
+        size_t count = count_of(result.items);
+        *whole = count <= ITEMS_MAX;
+        tf_result_refs_write_head(out, &result, count);
+        copy_items(result.items, copy_ref_state, out, whole);
+    }
+    return err;
+}
+
 static tf_err copy_result_info(tf_slice in, tf_writer *out, bool *whole)
 {
     tf_result_info result;
@@ -183,7 +203,7 @@ static copy_fn *const kinds[] = {
     copy_args_none,    copy_result_open,     copy_result_ack,       copy_result_subscribe,    copy_result_channels,
     copy_result_info,  copy_result_trim,     copy_result_gaps,      copy_result_read,         copy_result_refusal,
     copy_channel_state, copy_cursor_state,   copy_hole,             copy_activity,            copy_gap,
-    copy_ended,
+    copy_ended,        copy_args_name,       copy_args_refs,        copy_result_refs,         copy_ref_state,
 };
 
 /* Too little room is told and not overstepped. */

@@ -20,7 +20,8 @@ CALLS = {
     "arguments more": 5, "arguments read": 6, "arguments trim": 7, "arguments gaps": 8, "arguments forget_cursor": 9,
     "result open": 11, "result send": 12, "result subscribe": 13, "result channels": 14, "result info": 15,
     "result trim": 16, "result gaps": 17, "result read": 18, "refusal": 19, "arguments activity": 23,
-    "arguments gap": 24, "arguments ended": 25,
+    "arguments gap": 24, "arguments ended": 25, "arguments publish": 26, "arguments lookup": 26, "arguments refs": 27,
+    "result refs": 28,
 }
 
 
