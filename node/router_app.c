@@ -29,6 +29,7 @@ static tf_record *name_one(tf_router *r, const tf_mention *mention)
     bool can_be_new = mention->kind == TF_REF_OBJECT && mention->local != TF_LOCAL_NONE && mention->local <= r->refs.last;
     if (record == NULL && can_be_new) {
         record = tf_refs_add_local(&r->refs, mention->local, TF_REF_OBJECT);
+        record->is_fresh = true;
     }
     if (record != NULL && record->kind == TF_REF_OBJECT && record->owner == NULL && record->state == TF_RECORD_LIVE) {
         record->is_own = true;
@@ -36,12 +37,13 @@ static tf_record *name_one(tf_router *r, const tf_mention *mention)
     return record;
 }
 
-/* What was named for a call that failed, and is not known for any other reason, is not to be told of. */
-static void unname(tf_router *r, size_t count)
+/* The call is over. What was made for one that failed is not to be told of when it goes. */
+static void end_names(tf_router *r, size_t count, tf_err err)
 {
     for (size_t i = 0; i < count; i++) {
-        if (r->named[i] != NULL && r->named[i]->count == 0) {
-            r->named[i]->is_own = false;
+        if (r->named[i]->is_fresh) {
+            r->named[i]->is_fresh = false;
+            r->named[i]->is_own = err == TF_OK || r->named[i]->count > 0;
         }
     }
 }
@@ -55,8 +57,8 @@ tf_err tf_router_name(tf_router *r, const tf_mention *mentions, size_t count)
     for (size_t i = 0; err == TF_OK && i < count; i++) {
         r->named[i] = name_one(r, &mentions[i]);
         if (r->named[i] == NULL) {
-            unname(r, i);
             err = TF_ERR_USAGE;
+            end_names(r, i, err);
         }
     }
     return err;
@@ -138,6 +140,32 @@ static tf_err send_parcel(tf_router *r, const tf_parcel *parcel)
     TF_UNREACHABLE();
 }
 
+/* What it mentions is named. */
+static tf_err send_named(tf_router *r, const tf_router_send *send, tf_record **promise)
+{
+    tf_record *target = tf_refs_find(&r->refs, send->target);
+    if (target == NULL) {
+        return TF_ERR_USAGE;
+    }
+    *promise = send->want_result ? new_promise(r) : NULL;
+    if (send->want_result && *promise == NULL) {
+        return TF_ERR_NOMEM;
+    }
+    tf_parcel parcel = {.target = target,
+                        .method = send->method,
+                        .args = send->args,
+                        .result = *promise,
+                        .refs = r->named,
+                        .ref_count = send->ref_count};
+    tf_err err = send_parcel(r, &parcel);
+    if (err != TF_OK && *promise != NULL) {
+        (*promise)->holds = 0;
+        tf_refs_release(&r->refs, *promise);
+        *promise = NULL;
+    }
+    return err;
+}
+
 tf_err tf_router_deliver(tf_router *r, tf_time now, const tf_router_send *send, tf_local *result)
 {
     tf_router_clock(r, now);
@@ -145,35 +173,16 @@ tf_err tf_router_deliver(tf_router *r, tf_time now, const tf_router_send *send, 
     if (err == TF_OK) {
         err = tf_router_name(r, send->refs, send->ref_count);
     }
-    tf_record *target = tf_refs_find(&r->refs, send->target);
-    if (err == TF_OK && target == NULL) {
-        err = TF_ERR_USAGE;
-    }
     if (err != TF_OK) {
         return err;
     }
-    tf_record *promise = send->want_result ? new_promise(r) : NULL;
-    if (send->want_result && promise == NULL) {
-        return TF_ERR_NOMEM;
-    }
-    tf_parcel parcel = {.target = target,
-                        .method = send->method,
-                        .args = send->args,
-                        .result = promise,
-                        .refs = r->named,
-                        .ref_count = send->ref_count};
-    err = send_parcel(r, &parcel);
-    if (err != TF_OK) {
-        unname(r, send->ref_count);
-    }
-    if (err != TF_OK && promise != NULL) {
-        promise->holds = 0;
-        tf_refs_release(&r->refs, promise);
-    }
+    tf_record *promise = NULL;
+    err = send_named(r, send, &promise);
+    end_names(r, send->ref_count, err);
     (void)tf_router_settle_all(r);
     tf_router_flush(r);
     if (result != NULL) {
-        *result = promise == NULL || err != TF_OK ? TF_LOCAL_NONE : promise->local;
+        *result = promise == NULL ? TF_LOCAL_NONE : promise->local;
     }
     return err;
 }
@@ -257,14 +266,10 @@ static tf_err check_answers(const tf_router *r, const tf_answer *answers, size_t
     return err;
 }
 
-/* Objects that an answer names are made even if nobody waits for it: their end (GONE) is the application's to hear of. */
+/* What it mentions is named. */
 static tf_err make_value(tf_router *r, const tf_answer *answer, settlement *s)
 {
     bool to_object = answer->kind == TF_RESOLUTION_OBJECT;
-    tf_err err = to_object ? tf_router_name(r, &answer->object, 1) : tf_router_name(r, answer->refs, answer->ref_count);
-    if (err != TF_OK) {
-        return err;
-    }
     if (to_object && r->named[0]->kind != TF_REF_OBJECT) {
         return TF_ERR_USAGE;
     }
@@ -277,11 +282,24 @@ static tf_err make_value(tf_router *r, const tf_answer *answer, settlement *s)
     return s->value == NULL ? TF_ERR_NOMEM : TF_OK;
 }
 
+/* Objects that an answer names are made even if nobody waits for it: their end (GONE) is the application's to hear of. */
+static tf_err settle_answer(tf_router *r, const tf_answer *answer, settlement *s)
+{
+    bool to_object = answer->kind == TF_RESOLUTION_OBJECT;
+    size_t count = to_object ? 1 : answer->ref_count;
+    tf_err err = tf_router_name(r, to_object ? &answer->object : answer->refs, count);
+    if (err == TF_OK) {
+        err = make_value(r, answer, s);
+        end_names(r, count, err);
+    }
+    return err;
+}
+
 static tf_err resolve_all(tf_router *r, const tf_answer *answers, size_t count, settlement *settlements)
 {
     tf_err err = check_answers(r, answers, count, settlements);
     for (size_t i = 0; err == TF_OK && i < count; i++) {
-        err = make_value(r, &answers[i], &settlements[i]);
+        err = settle_answer(r, &answers[i], &settlements[i]);
     }
     for (size_t i = 0; i < count; i++) {
         if (err == TF_OK && settlements[i].promise != NULL) {
@@ -323,16 +341,12 @@ static bool is_root(const tf_record *object)
     return false;
 }
 
-tf_err tf_router_revoke(tf_router *r, tf_time now, const tf_revocation *revocation)
+/* What its error mentions is named. */
+static tf_err revoke_named(tf_router *r, const tf_revocation *revocation)
 {
-    tf_router_clock(r, now);
-    if (revocation->data.len > TF_REJECTION_MAX || revocation->ref_count > TF_REFS_PER_MESSAGE) {
-        return revocation->data.len > TF_REJECTION_MAX ? TF_ERR_LIMIT_BYTES : TF_ERR_LIMIT_ITEMS;
-    }
-    tf_err err = tf_router_name(r, revocation->refs, revocation->ref_count);
     tf_record *object = tf_refs_find(&r->refs, revocation->object);
-    if (err != TF_OK || object == NULL) {
-        return err;
+    if (object == NULL) {
+        return TF_OK;
     }
     bool again = object->state == TF_RECORD_REVOKED && (object->hard || !revocation->hard);
     if (object->kind != TF_REF_OBJECT || !object->is_own || again || is_root(object)) {
@@ -346,9 +360,24 @@ tf_err tf_router_revoke(tf_router *r, tf_time now, const tf_revocation *revocati
     object->hard = revocation->hard;
     tf_router_settle(r, object, value);
     tf_value_release(&r->refs, value);
+    return TF_OK;
+}
+
+tf_err tf_router_revoke(tf_router *r, tf_time now, const tf_revocation *revocation)
+{
+    tf_router_clock(r, now);
+    if (revocation->data.len > TF_REJECTION_MAX || revocation->ref_count > TF_REFS_PER_MESSAGE) {
+        return revocation->data.len > TF_REJECTION_MAX ? TF_ERR_LIMIT_BYTES : TF_ERR_LIMIT_ITEMS;
+    }
+    tf_err err = tf_router_name(r, revocation->refs, revocation->ref_count);
+    if (err != TF_OK) {
+        return err;
+    }
+    err = revoke_named(r, revocation);
+    end_names(r, revocation->ref_count, err);
     (void)tf_router_settle_all(r);
     tf_router_flush(r);
-    return TF_OK;
+    return err;
 }
 
 /* -- counts -------------------------------------------------------------------------------------------------------- */

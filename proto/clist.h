@@ -44,6 +44,7 @@ typedef struct tf_clist_entry {
     uint64_t met;       /* 1 + the number of the peer's message that last introduced or mentioned it */
     uint64_t judged;    /* the session's mark against repeats within one message */
     uint64_t named;     /* the session's mark of what the message that is being made has made due */
+    uint64_t told;      /* export: the session's mark of the flush in which its error was told */
     size_t kept;        /* RETIRED: bytes that the session charges for its record's value */
     uint32_t share;     /* import, a result: the session that pays for it; 0 this node (D15) */
     uint32_t depth;     /* due: how many messages in a row led to it, each naming what the next one tells */

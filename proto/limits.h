@@ -51,7 +51,7 @@
 #define TF_SHARE_BYTES (1u << 20)
 #define TF_SHARE_RESULTS 64u /* that it may wait for in any case; else for a quarter of max_results */
 #define TF_KEPT_BYTES_MAX (16u << 20) /* of values of promises whose RESOLVE one peer has not acked */
-#define TF_UNROLL_MAX 1024u /* messages in a row, each of which tells what the one before has named (D7) */
+#define TF_UNROLL_MAX 64u /* messages in a row, each of which tells what the one before has named (D7) */
 #define TF_REJECTION_MAX 4096u
 #define TF_HOPS_MAX 64u       /* a resolution or revocation comes so far: each node counts 1, and what it names (D13) */
 #define TF_HOPS_WIRE_MAX 127u /* more is malformed */

@@ -64,6 +64,7 @@ struct tf_record {
     tf_record *note_next;
     bool is_noted;    /* the application is to be told: resolved, or revoked */
     bool is_own;      /* the application's object, or a promise that it decides */
+    bool is_fresh;    /* made for a call that is not over */
     bool is_fenced;   /* resolved, but nobody may know yet (D9) */
     uint32_t outside; /* the collector's: references from outside of what it looks at; */
     tf_record *found; /* and its list */

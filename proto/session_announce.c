@@ -135,12 +135,18 @@ static bool is_too_deep(const tf_session *s, const tf_clist_entry *entry, uint32
     return depth > TF_UNROLL_MAX || (depth > 0 && entry->record->value->size > TF_KEPT_BYTES_MAX - s->kept_bytes);
 }
 
+/* Its error has just been told, and leads back to it, by a promise: a REVOKE closes no circle with a RESOLVE. */
+static bool was_told(const tf_session *s, const tf_clist_entry *entry)
+{
+    return entry->told == s->flushes && !entry->due_hard && entry->record->value->ref_count > 0;
+}
+
 static fit add_entry(tf_session *s, batch *b, tf_clist_entry *entry)
 {
     bool led_here = entry->named == s->batches && entry->depth > 0; /* by a line of this very message */
     uint32_t depth = led_here ? entry->depth - 1 : entry->depth;
-    bool too_deep = is_too_deep(s, entry, depth);
-    fit fits = add_line(s, b, entry, too_deep ? instead(s, b, TF_CODE_OVERLOADED) : entry->record->value);
+    bool cut = is_too_deep(s, entry, depth) || was_told(s, entry);
+    fit fits = add_line(s, b, entry, cut ? instead(s, b, TF_CODE_OVERLOADED) : entry->record->value);
     if (s->failed == TF_OK && fits == FIT_NEVER) {
         fits = add_line(s, b, entry, instead(s, b, TF_CODE_OVERLOADED));
     } else if (fits == FIT_NO_ROOM && s->lines.count == 0) {
@@ -226,6 +232,7 @@ static void retire_batch(tf_session *s, const batch *b)
         tf_clist_take_due(&s->clist, b->kind);
         if (b->kind == TF_REF_OBJECT && !entry->due_hard) {
             entry->revoked = s->sent;
+            entry->told = s->flushes;
             continue;
         }
         tf_clist_retire(&s->clist, entry, number);
@@ -254,6 +261,7 @@ static tf_err tell_batch(tf_session *s, tf_ref_kind kind)
 tf_err tf_session_flush_announcements(tf_session *s)
 {
     static const tf_ref_kind kinds[] = {TF_REF_PROMISE, TF_REF_OBJECT};
+    s->flushes++;
     for (size_t i = 0; i < 2 && s->failed == TF_OK; i++) {
         while (s->failed == TF_OK && tf_clist_due(&s->clist, kinds[i]) != NULL) {
             s->failed = tell_batch(s, kinds[i]);

@@ -86,6 +86,7 @@ struct tf_session {
     uint64_t next_in[2];  /* the next one that the peer may introduce */
     uint64_t judgements;  /* marks for tf_clist_entry.judged */
     uint64_t batches;     /* marks for tf_clist_entry.named */
+    uint64_t flushes;     /* marks for tf_clist_entry.told */
     tf_local peer_root;
 
     uint64_t processed;      /* messages of the peer, fully */

@@ -22,7 +22,7 @@
 #define ON_LINE 16u
 #define TEXT 400u
 
-_Static_assert(TF_UNROLL_MAX == 1024u && TF_KEPT_BYTES_MAX == 16u << 20 && TF_HOPS_MAX == 64u, "as D7, D8, D13 say");
+_Static_assert(TF_UNROLL_MAX == 64u && TF_KEPT_BYTES_MAX == 16u << 20 && TF_HOPS_MAX == 64u, "as D7, D8, D13 say");
 _Static_assert(TF_HELD_ITEMS_MAX == 1024u && TF_HELD_BYTES_MAX == 1u << 20, "as D8 says");
 _Static_assert(TF_SHARE_ITEMS == 1024u && TF_SHARE_BYTES == 1u << 20 && TF_SHARE_RESULTS == 64u, "as D15 says");
 

@@ -458,6 +458,27 @@ START_TEST(revoke_of_a_root_is_refused)
 }
 END_TEST
 
+/* The error names a promise that was resolved to data that names the object: each mention of it tells both once more, and no
+ * more than that. */
+START_TEST(revoke_error_that_leads_back_to_its_object_is_told_once_a_message)
+{
+    for (size_t nodes = 2; nodes <= 3; nodes++) {
+        begin(nodes);
+        tf_local promise = tf_chain_promise(&chain, X);
+        tf_mention refs[] = {{promise, TF_REF_PROMISE}};
+        tf_revocation revocation = {.object = object, .data = tf_slice_str("gone"), .refs = refs, .ref_count = 1};
+        ck_assert_int_eq(tf_router_revoke(router(X), chain.net.now, &revocation), TF_OK);
+        tf_chain_resolve(&chain, X, promise, "data", &(tf_mention){object, TF_REF_OBJECT}, 1);
+        tf_chain_settle(&chain);
+        uint64_t carried = chain.net.carried;
+        mention(X, chain.y_at_x, "again", object);
+        tf_chain_settle(&chain);
+        ck_assert_uint_lt(chain.net.carried - carried, 12 * nodes);
+        end();
+    }
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -477,6 +498,7 @@ int main(void)
         revoke_before_the_host_was_lost_keeps_its_error,
         revoke_is_the_hosts_and_once,
         revoke_of_a_root_is_refused,
+        revoke_error_that_leads_back_to_its_object_is_told_once_a_message,
         NULL,
     };
     return tf_test_run("node/router, revocation", tests);
