@@ -33,8 +33,10 @@ static const char *shown(char out[CONFIG_HEAD_MAX], const char *head)
 {
     size_t len = strlen(head);
     for (size_t i = 0; i <= len; i++) {
-        bool control = i < len && ((uint8_t)head[i] < 0x20 || head[i] == 0x7f);
-        out[i] = control ? '?' : head[i];
+        out[i] = head[i];
+        if (i < len && ((uint8_t)head[i] < 0x20 || head[i] == 0x7f)) {
+            out[i] = '?';
+        }
     }
     return out;
 }

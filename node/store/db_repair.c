@@ -273,7 +273,7 @@ static tf_err put_channel(repair *r, tf_store_channel *c)
     tf_err err = tf_db_apply_any(
         r->to, &(tf_store_op){.kind = TF_STORE_CREATE, .channel = c->number, .name = c->name, .epoch = c->epoch});
     if (err == TF_OK) {
-        err = put_blocks(r, r->pieces + from, to - from, c, &lost);
+        err = put_blocks(r, to > from ? &r->pieces[from] : NULL, to - from, c, &lost);
     }
     if (err == TF_OK) {
         err = next_batch(r); /* so that what was appended does not lower what follows */

@@ -225,22 +225,26 @@ static void by_hand(const char *sql)
 
 START_TEST(check_names_what_keeps_a_store_from_starting_and_repair_saves_the_rest)
 {
-    static const char *const changes[] = {"UPDATE channels SET number = 9000000000000 WHERE number = 2",
-                                          "UPDATE channels SET first = head + 2 WHERE number = 2",
-                                          "UPDATE state SET applied_lsn = 4611686018427387904",
-                                          "DELETE FROM state"};
-    for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
+    static const struct {
+        const char *change;
+        uint64_t messages;
+    } rows[] = {{"UPDATE channels SET number = 9000000000000 WHERE number = 2", MESSAGES},
+                {"UPDATE channels SET first = head + 2 WHERE number = 2", MESSAGES},
+                {"UPDATE state SET applied_lsn = 4611686018427387904", MESSAGES},
+                {"DELETE FROM state", MESSAGES},
+                {"DELETE FROM state; DELETE FROM blocks; DELETE FROM block_data", 0}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         size_t blocks = tf_test_heap_shared()->live_blocks;
         set_up();
-        by_hand(changes[i]);
+        by_hand(rows[i].change);
         ck_assert_msg(tf_check_store(store, tf_test_mem(), &found, why) == TF_OK, "%s", why);
         ck_assert(tf_check_has(&found, TF_CHECK_INDEX));
         const tf_repair_config config = {.directory = store, .mem = tf_test_mem(), .rand = tf_edge_rand()};
-        ck_assert_msg(tf_repair_store(&config, &repaired, why) == TF_OK, "%s: %s", changes[i], why);
+        ck_assert_msg(tf_repair_store(&config, &repaired, why) == TF_OK, "%s: %s", rows[i].change, why);
         ck_assert(repaired.needed);
         ck_assert_int_eq(tf_check_store(store, tf_test_mem(), &found, why), TF_OK);
         ck_assert(!tf_check_has(&found, TF_CHECK_INDEX));
-        ck_assert_uint_eq(found.messages, MESSAGES);
+        ck_assert_uint_eq(found.messages, rows[i].messages);
         ck_assert_uint_eq(tf_test_heap_shared()->live_blocks, blocks);
         tear_down();
     }
