@@ -49,6 +49,8 @@
 #define TF_HELD_BYTES_MAX (1u << 20)
 #define TF_SHARE_ITEMS 1024u /* of another session, in the out queue of one (D15) */
 #define TF_SHARE_BYTES (1u << 20)
+#define TF_SHARE_BYTES_LEAST (64u << 10) /* of each, once the shares of one out queue together take */
+#define TF_SHARES_BYTES (64u << 20)      /* so much */
 #define TF_SHARE_RESULTS 64u /* that it may wait for in any case; else for a quarter of max_results */
 #define TF_KEPT_BYTES_MAX (16u << 20) /* of values of promises whose RESOLVE one peer has not acked */
 #define TF_UNROLL_MAX 64u /* messages in a row, each of which tells what the one before has named (D7) */

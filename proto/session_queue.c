@@ -66,8 +66,10 @@ bool tf_session_queue_has_room(const tf_session_queue *q, uint32_t share)
         return q->own_items < TF_OUT_QUEUE_ITEMS && q->own_bytes < TF_OUT_QUEUE_BYTES;
     }
     uint64_t used = 0;
+    bool is_crowded = q->tail - q->head - q->own_bytes >= TF_SHARES_BYTES; /* many send to one who takes nothing */
     return !tf_map_get(&q->shares, share, &used) ||
-           (used / SHARE_ITEM < TF_SHARE_ITEMS && used % SHARE_ITEM < TF_SHARE_BYTES);
+           (used / SHARE_ITEM < TF_SHARE_ITEMS &&
+            used % SHARE_ITEM < (is_crowded ? TF_SHARE_BYTES_LEAST : TF_SHARE_BYTES));
 }
 
 static tf_err reserve_bytes(tf_session_queue *q, const tf_mem *mem, size_t len)

@@ -288,6 +288,30 @@ START_TEST(shares_of_the_out_queue_are_apart)
 }
 END_TEST
 
+/* A dead peer costs no more with each that sends to it: once they are many, a share is small. */
+START_TEST(shares_of_many_are_small)
+{
+    tf_session_limits limits = tf_pair_limits();
+    begin(&limits);
+    static uint8_t bytes[32000];
+    tf_session *a = pair.side[A].session;
+    tf_delivery delivery = {.target = tf_session_peer_root_record(a),
+                            .method = tf_slice_str("m"),
+                            .args = tf_slice_of(bytes, sizeof(bytes))};
+    size_t sent[80] = {0};
+    for (uint32_t share = 1; share <= 80; share++) {
+        delivery.share = share;
+        while (tf_session_deliver(a, pair.now, &delivery) == TF_OK) {
+            sent[share - 1]++;
+        }
+    }
+    ck_assert_uint_eq(sent[0], TF_SHARE_BYTES / sizeof(bytes) + 1);
+    ck_assert_uint_eq(sent[79], TF_SHARE_BYTES_LEAST / sizeof(bytes) + 1);
+    ck_assert_int_eq(deliver(0, 0, false), TF_OK); /* our own have their own room */
+    tf_pair_free(&pair);
+}
+END_TEST
+
 /* -- honest sides with small limits -------------------------------------------------------------------------------- */
 
 static tf_test_random random_;
@@ -486,6 +510,7 @@ int main(void)
         out_queue_keeps_messages_in_order,
         full_queue_refuses_deliveries_and_delays_drops,
         shares_of_the_out_queue_are_apart,
+        shares_of_many_are_small,
         honest_sides_never_break_small_limits,
         session_trimmed_between_turns_goes_on,
         NULL,
