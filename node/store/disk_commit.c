@@ -57,7 +57,7 @@ static tf_refusal admit(tf_disk_store *store, tf_store_op *op, uint64_t *created
         if (store->catalog.channel_count + *created >= store->catalog.channels_max) {
             return TF_REFUSAL_STORE_FULL;
         }
-        op->channel = store->next_number++;
+        op->channel = store->next_number + *created;
         ++*created;
         return TF_REFUSAL_NONE;
     case TF_STORE_APPEND:
@@ -148,6 +148,9 @@ tf_err tf_disk_restore_block(tf_disk_store *store, tf_tail_block *block)
 /* What an op of the group did beside what its record says. */
 static void finish_op(tf_disk_store *store, const tf_store_op *op)
 {
+    if (op->kind == TF_STORE_CREATE && op->outcome == TF_REFUSAL_NONE) {
+        store->next_number = op->channel + 1; /* one that was refused takes no number: they end (TF_STORE_NUMBER_END) */
+    }
     tf_catalog_channel *channel = tf_catalog_by_number(&store->catalog, op->channel);
     if (channel == NULL) {
         return;

@@ -1,6 +1,6 @@
 /* node/store/disk without memory: each allocation of the caller's thread fails in turn, while the store is opened, written,
  * read and closed. It says so, nothing leaks, and what was acked before or in between is there when there is memory again
- * (P1). */
+ * (P1). And what a full disk costs. */
 #include <poll.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -223,9 +223,58 @@ START_TEST(disk_store_that_is_made_without_memory_is_none_or_whole)
 }
 END_TEST
 
+static bool create(world *w, const char *name, uint64_t *number)
+{
+    tf_store_op op = {.kind = TF_STORE_CREATE, .name = tf_slice_str(name), .epoch = EPOCH};
+    bool made = commit(w, &op);
+    *number = op.channel;
+    return made;
+}
+
+/* Numbers end, and memory goes by the highest: what is refused while the disk is full takes none. */
+START_TEST(disk_store_channel_that_was_refused_takes_no_number)
+{
+    static uint8_t large[200u * 1024];
+    world w;
+    tf_lossy_counts counts;
+    uint64_t number = 0;
+    begin(&w);
+    ck_assert_int_eq(open_store(&w), TF_OK);
+    write_some(&w, 1);
+    tf_lossy_files_get_counts(w.lossy, &counts);
+    tf_lossy_files_set_capacity(w.lossy, counts.bytes);
+    bool full = false;
+    for (uint64_t i = 0; !full; i++) {
+        ck_assert_uint_lt(i, 100);
+        tf_store_op op = message_of(w.channel, w.acked + 1);
+        op.message.body = tf_slice_of(large, sizeof(large));
+        full = !commit(&w, &op);
+        w.acked += full ? 0 : 1;
+    }
+    char name[16];
+    uint64_t last = w.channel;
+    for (unsigned refused = 0; refused < 50;) { /* some small ones fit still */
+        (void)snprintf(name, sizeof(name), "more-%u", (unsigned)last);
+        bool made = create(&w, name, &number);
+        ck_assert(!made || number == last + 1);
+        last += made ? 1 : 0;
+        refused += made ? 0 : 1;
+        ck_assert_uint_lt(last, 5000);
+    }
+    tf_lossy_files_set_capacity(w.lossy, UINT64_MAX);
+    while (!create(&w, "again", &number)) { /* it tries again by itself */
+        (void)poll(NULL, 0, WAIT_MS);
+    }
+    ck_assert_uint_eq(number, last + 1);
+    close_store(&w);
+    end(&w);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {disk_store_without_memory_says_so_and_loses_nothing,
-                                  disk_store_that_is_made_without_memory_is_none_or_whole, NULL};
-    return tf_test_run_waiting("node/store/disk, memory", tests);
+                                  disk_store_that_is_made_without_memory_is_none_or_whole,
+                                  disk_store_channel_that_was_refused_takes_no_number, NULL};
+    return tf_test_run_waiting("node/store/disk, faults", tests);
 }
