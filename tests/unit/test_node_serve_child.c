@@ -124,7 +124,10 @@ START_TEST(child_what_it_leaves_behind_is_killed)
 {
     set_up();
     run("sleep 1000 & echo $!", ""); /* which has its stdout, too */
-    pid_t left = (pid_t)strtol((const char *)result.out.data, NULL, 10);
+    char number[24] = "";
+    ck_assert_uint_lt(result.out.len, sizeof(number));
+    memcpy(number, result.out.data, result.out.len);
+    pid_t left = (pid_t)strtol(number, NULL, 10);
     ck_assert_int_gt(left, 0);
     while (kill(left, 0) == 0) { /* until its new parent has looked at it */
         char path[64];
