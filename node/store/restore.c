@@ -193,36 +193,37 @@ static tf_err sync_index(work *w)
     return err == TF_OK ? w->to.table->sync_dir(w->to.ctx, "") : err;
 }
 
-/* The entries of the directory above the store. */
-static tf_err sync_above(const work *w)
+/* The directory above the store. */
+static tf_err open_above(const work *w, tf_disk_files **out)
 {
-    char path[PATH_ROOM];
-    tf_disk_files *disk = NULL;
-    (void)snprintf(path, sizeof(path), "%s/..", w->config->store);
-    tf_err err = tf_disk_files_new(&disk, path, w->config->mem);
-    if (err == TF_OK) {
-        tf_files files = tf_disk_files_get(disk);
-        err = files.table->sync_dir(files.ctx, "");
-    }
-    tf_disk_files_free(disk);
-    return err;
+    char path[PATH_ROOM + 8];
+    (void)snprintf(path, sizeof(path), "%s/..", w->made); /* which is beside the store, and there already */
+    return tf_disk_files_new(out, path, w->config->mem);
 }
 
 /* Takes its name, in place of an empty directory at most. */
 static tf_err put_in_place(work *w, char why[TF_WHY_MAX])
 {
     const char *store = w->config->store;
+    tf_disk_files *above = NULL;
     tf_err err = sync_index(w);
+    if (err == TF_OK) {
+        err = open_above(w, &above);
+    }
     if (err != TF_OK) {
         return tf_why_failed(err, w->index, why);
     }
     if (rename(w->made, store) != 0) {
         (void)tf_why(why, "%s cannot become %s: %s", w->made, store, strerror(errno));
-        return tf_files_err(errno);
+        err = tf_files_err(errno);
+    } else {
+        w->started = false; /* it is the user's now */
+        tf_files files = tf_disk_files_get(above);
+        err = files.table->sync_dir(files.ctx, "");
+        err = err == TF_OK ? TF_OK : tf_why_failed(err, store, why);
     }
-    w->started = false; /* it is the user's now */
-    err = sync_above(w);
-    return err == TF_OK ? TF_OK : tf_why_failed(err, store, why);
+    tf_disk_files_free(above);
+    return err;
 }
 
 static void undo(work *w)
