@@ -70,6 +70,13 @@ static bool take_head(config_parser *p, tf_slice line)
     return true;
 }
 
+/* Something that can be a key stands in front: no longer than any, so that it is in what inih gets of the line at once. */
+static bool has_key(tf_slice line)
+{
+    size_t len = line.len < CONFIG_WORD_MAX ? line.len : CONFIG_WORD_MAX;
+    return memchr(line.data, '=', len) != NULL || memchr(line.data, ':', len) != NULL;
+}
+
 /* Gives a line that inih can do something with, or an empty one. */
 static tf_slice check_line(config_parser *p, tf_slice line)
 {
@@ -82,7 +89,7 @@ static tf_slice check_line(config_parser *p, tf_slice line)
         return p->mark ? tf_slice_str(inih_head) : empty;
     }
     line = without_comment(line);
-    if (memchr(line.data, '=', line.len) == NULL && memchr(line.data, ':', line.len) == NULL) {
+    if (!has_key(line)) {
         tf_config_complain(p, p->line, "%s: expected KEY = VALUE or [SECTION]", tf_quote(line).text);
         return empty;
     }

@@ -425,6 +425,11 @@ START_TEST(config_long_lines_are_read_whole)
     check_one_bad(text, "f:2: the line is longer than 5120 bytes");
     text[12 + TF_CONFIG_PATH_MAX] = '\0';
     check_one_bad(text, "f:2: data: expected a path of 1 to 4095 bytes");
+    memcpy(text, "[node]\nxxxxx", 12); /* beyond what inih takes at once there is no key */
+    memcpy(text + 400, "=1\n", 4);
+    check_one_bad(text, "f:2: \"xxxxx");
+    memcpy(text + 80, "=1\n", 4);
+    check_one_bad(text, "f:2: \"xxxxx");
 }
 END_TEST
 
