@@ -237,18 +237,24 @@ static void on_event(tf_hub *hub, const tf_router_event *event)
     TF_UNREACHABLE();
 }
 
+static void end_failed(tf_hub *hub)
+{
+    tf_session *failed = NULL;
+    tf_err err = TF_OK;
+    while (tf_router_next_failed(hub->router, &failed, &err)) {
+        tf_hub_fail(tf_router_owner(failed), err);
+    }
+}
+
 void tf_hub_settle(tf_hub *hub)
 {
     tf_router_event event;
-    tf_session *failed = NULL;
-    tf_err err = TF_OK;
     do {
         while (tf_router_next_event(hub->router, &event)) {
+            end_failed(hub); /* a client asks again in its next session: an answer that only tells of the end is none */
             on_event(hub, &event);
         }
-        while (tf_router_next_failed(hub->router, &failed, &err)) {
-            tf_hub_fail(tf_router_owner(failed), err);
-        }
+        end_failed(hub);
     } while (tf_router_has_events(hub->router));
 }
 
