@@ -113,16 +113,12 @@ static tf_err to_app(tf_router *r, const tf_parcel *parcel, tf_record *target)
 {
     tf_parcel own = *parcel;
     own.target = target;
-    size_t size = sizeof(tf_held) + own.ref_count * sizeof(tf_record *) + own.method.len + own.args.len;
-    if (!tf_router_has_held_room(r, NULL, size)) {
-        return TF_ERR_AGAIN;
+    tf_held *held = NULL;
+    tf_err err = tf_router_held_new(r, &own, &held);
+    if (err == TF_OK) {
+        tf_router_ready(r, held);
     }
-    tf_held *held = tf_router_held_new(r, &own);
-    if (held == NULL) {
-        return TF_ERR_NOMEM;
-    }
-    tf_router_ready(r, held);
-    return TF_OK;
+    return err;
 }
 
 static tf_err send_parcel(tf_router *r, const tf_parcel *parcel)

@@ -102,13 +102,12 @@ typedef enum tf_routed {
 tf_routed tf_router_route(tf_router *r, const tf_parcel *parcel, tf_record **target, tf_err *err);
 /* A message that waited goes on; it is consumed. */
 void tf_router_route_held(tf_router *r, tf_held *held);
-/* Copies a message. NULL: no memory. */
-tf_held *tf_router_held_new(tf_router *r, const tf_parcel *parcel);
+/* Copies a message. AGAIN: it has no room beside what waits of the same sender; NOMEM. */
+TF_MUST_CHECK tf_err tf_router_held_new(tf_router *r, const tf_parcel *parcel, tf_held **out);
 void tf_router_held_free(tf_router *r, tf_held *held);
 void tf_router_ready(tf_router *r, tf_held *held);
 /* The peer is gone: what it sent and waits is nobody's. */
 void tf_router_disown_held(tf_router *r, tf_router_peer *peer);
-bool tf_router_has_held_room(const tf_router *r, const tf_router_peer *from, size_t size);
 /* D15: a send of this peer to the target is to be refused. */
 bool tf_router_is_guarded(tf_router_peer *from, tf_local target);
 void tf_router_overloaded(tf_router *r, const tf_parcel *parcel);

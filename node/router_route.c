@@ -33,19 +33,22 @@ static void discharge(tf_router *r, tf_held *held)
     tf_list_remove(&held->in_peer);
 }
 
-bool tf_router_has_held_room(const tf_router *r, const tf_router_peer *from, size_t size)
+static bool has_room(const tf_router *r, const tf_router_peer *from, size_t size)
 {
     size_t items = from == NULL ? r->own_held_items : from->held_items;
     size_t bytes = from == NULL ? r->own_held_bytes : from->held_bytes;
     return items < TF_HELD_ITEMS_MAX && bytes <= TF_HELD_BYTES_MAX && (items == 0 || size <= TF_HELD_BYTES_MAX - bytes);
 }
 
-tf_held *tf_router_held_new(tf_router *r, const tf_parcel *parcel)
+tf_err tf_router_held_new(tf_router *r, const tf_parcel *parcel, tf_held **out)
 {
     size_t size = size_of(parcel);
+    if (!has_room(r, parcel->from, size)) {
+        return TF_ERR_AGAIN;
+    }
     tf_held *held = tf_alloc(r->mem, size);
     if (held == NULL) {
-        return NULL;
+        return TF_ERR_NOMEM;
     }
     *held = (tf_held){.size = size, .parcel = *parcel};
     uint8_t *bytes = (uint8_t *)&held->refs[parcel->ref_count];
@@ -65,7 +68,8 @@ tf_held *tf_router_held_new(tf_router *r, const tf_parcel *parcel)
         tf_refs_hold(parcel->result);
     }
     charge(r, held);
-    return held;
+    *out = held;
+    return TF_OK;
 }
 
 void tf_router_held_free(tf_router *r, tf_held *held)
@@ -238,12 +242,8 @@ static tf_routed forward(tf_router *r, const tf_parcel *parcel, tf_record *targe
 static tf_routed hold(tf_router *r, const tf_parcel *parcel, tf_record *promise, tf_err *err)
 {
     tf_held *held = NULL;
-    *err = TF_ERR_AGAIN;
-    if (tf_router_has_held_room(r, parcel->from, size_of(parcel))) {
-        held = tf_router_held_new(r, parcel);
-        *err = held == NULL ? TF_ERR_NOMEM : TF_OK;
-    }
-    if (held != NULL) {
+    *err = tf_router_held_new(r, parcel, &held);
+    if (*err == TF_OK) {
         wait_for(promise, held);
         return TF_ROUTED;
     }
