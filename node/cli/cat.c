@@ -16,7 +16,6 @@ typedef struct cat {
     uint64_t epoch; /* as it was when it began */
     uint64_t next;  /* to be asked for */
     uint64_t seen;
-    int code; /* -1: goes on */
 } cat;
 
 static const tf_option options[] = {
@@ -154,26 +153,9 @@ static int answered(cat *c, const tf_node_event *event)
     return event->asked == TF_ASKED_INFO ? begin(c, event->data) : page_answered(c, event->data);
 }
 
-static int run(cat *c)
+static int take(void *ctx, const tf_node_event *event)
 {
-    tf_node_event event;
-    bool broken_pipe = false;
-    while (c->code < 0) {
-        tf_node_run(c->cli.node, TF_NEVER);
-        if (c->cli.interrupted) {
-            c->code = TF_EXIT_INTERRUPTED;
-        }
-        while (c->code < 0 && tf_node_next_event(c->cli.node, &event)) {
-            c->code = tf_cli_event(&c->cli, &event);
-            if (c->code < 0 && event.type == TF_EVENT_ANSWER) {
-                c->code = answered(c, &event);
-            }
-        }
-        if (!tf_out_flush("cat", &broken_pipe)) {
-            return broken_pipe ? TF_EXIT_OK : TF_EXIT_NEGATIVE;
-        }
-    }
-    return c->code;
+    return event->type == TF_EVENT_ANSWER ? answered(ctx, event) : -1;
 }
 
 static int check(cat *c, const tf_options *o)
@@ -192,7 +174,7 @@ static int check(cat *c, const tf_options *o)
 int tf_cmd_cat(int argc, char **argv)
 {
     tf_options o;
-    cat c = {.cli = {.command = "cat"}, .code = -1};
+    cat c = {.cli = {.command = "cat"}};
     int index = 0;
     tf_options_init(&o, "cat", options, argc, argv);
     while ((index = tf_options_next(&o)) >= 0) {
@@ -208,7 +190,7 @@ int tf_cmd_cat(int argc, char **argv)
         code = tf_cli_error(&c.cli, tf_remote_ask_info(c.cli.channel, 0));
     }
     if (code == TF_EXIT_OK) {
-        code = run(&c);
+        code = tf_cli_run(&c.cli, take, &c);
     }
     tf_cli_end(&c.cli);
     return code;

@@ -16,7 +16,6 @@ typedef struct channel {
     verb verb;
     uint64_t before; /* trim; 0: not said */
     bool has_header; /* of a table */
-    int code;        /* -1: goes on */
 } channel;
 
 static const tf_option options[] = {
@@ -301,28 +300,12 @@ static int answered(channel *c, const tf_node_event *event)
     TF_UNREACHABLE();
 }
 
-static int run(channel *c)
+static int take(void *ctx, const tf_node_event *event)
 {
-    tf_node_event event;
-    bool broken_pipe = false;
-    while (c->code < 0) {
-        tf_node_run(c->cli.node, TF_NEVER);
-        if (c->cli.interrupted) {
-            c->code = TF_EXIT_INTERRUPTED;
-        }
-        while (c->code < 0 && tf_node_next_event(c->cli.node, &event)) {
-            c->code = tf_cli_event(&c->cli, &event);
-            if (c->code < 0 && event.type == TF_EVENT_ANSWER) {
-                c->code = answered(c, &event);
-            } else if (c->code < 0 && event.type == TF_EVENT_CLOSED) {
-                c->code = closed(c);
-            }
-        }
-        if (!tf_out_flush("channel", &broken_pipe)) {
-            return broken_pipe ? TF_EXIT_OK : TF_EXIT_NEGATIVE;
-        }
+    if (event->type == TF_EVENT_ANSWER) {
+        return answered(ctx, event);
     }
-    return c->code;
+    return event->type == TF_EVENT_CLOSED ? closed(ctx) : -1;
 }
 
 /* -- the command line ---------------------------------------------------------------------------------------------- */
@@ -354,7 +337,7 @@ static int check(channel *c, const tf_options *o)
 int tf_cmd_channel(int argc, char **argv)
 {
     tf_options o;
-    channel c = {.cli = {.command = "channel"}, .code = -1};
+    channel c = {.cli = {.command = "channel"}};
     int index = 0;
     tf_options_init(&o, "channel", options, argc, argv);
     while ((index = tf_options_next(&o)) >= 0) {
@@ -370,7 +353,7 @@ int tf_cmd_channel(int argc, char **argv)
         code = tf_cli_error(&c.cli, ask(&c));
     }
     if (code == TF_EXIT_OK) {
-        code = run(&c);
+        code = tf_cli_run(&c.cli, take, &c);
     }
     tf_cli_end(&c.cli);
     return code;

@@ -154,6 +154,9 @@ int tf_cli_bad_object_name(const char *command, const char *name);
 int tf_cli_error(const tf_cli *cli, tf_err err);
 /* A connection event that ends a client: the code to exit with (the user was told); -1: it does not end. */
 int tf_cli_event(tf_cli *cli, const tf_node_event *event);
+/* Runs until there is an exit code: from tf_cli_event, or from `take`, which gets every other event and gives -1 to go on;
+ * INTERRUPTED; or, when stdout cannot be written, OK (nobody reads it any more) or NEGATIVE. stdout is flushed each round. */
+int tf_cli_run(tf_cli *cli, int (*take)(void *ctx, const tf_node_event *event), void *ctx);
 /* Prints the statistics if they were asked for, frees everything. */
 void tf_cli_end(tf_cli *cli);
 

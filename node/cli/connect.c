@@ -222,6 +222,27 @@ int tf_cli_event(tf_cli *cli, const tf_node_event *event)
     return -1;
 }
 
+int tf_cli_run(tf_cli *cli, int (*take)(void *ctx, const tf_node_event *event), void *ctx)
+{
+    tf_node_event event;
+    bool broken_pipe = false;
+    int code = -1;
+    while (code < 0) {
+        tf_node_run(cli->node, TF_NEVER);
+        if (cli->interrupted) {
+            code = TF_EXIT_INTERRUPTED;
+        }
+        while (code < 0 && tf_node_next_event(cli->node, &event)) {
+            code = tf_cli_event(cli, &event);
+            code = code < 0 ? take(ctx, &event) : code;
+        }
+        if (!tf_out_flush(cli->command, &broken_pipe)) {
+            return broken_pipe ? TF_EXIT_OK : TF_EXIT_NEGATIVE;
+        }
+    }
+    return code;
+}
+
 void tf_cli_end(tf_cli *cli)
 {
     if (cli->stats && cli->peer != NULL) {

@@ -158,26 +158,9 @@ static int answered(ref *r, const tf_node_event *event)
     return err == TF_OK ? -1 : tf_cli_error(&r->cli, err);
 }
 
-static int run(ref *r)
+static int take(void *ctx, const tf_node_event *event)
 {
-    tf_node_event event;
-    bool broken_pipe = false;
-    while (r->code < 0) {
-        tf_node_run(r->cli.node, TF_NEVER);
-        if (r->cli.interrupted) {
-            r->code = TF_EXIT_INTERRUPTED;
-        }
-        while (r->code < 0 && tf_node_next_event(r->cli.node, &event)) {
-            r->code = tf_cli_event(&r->cli, &event);
-            if (r->code < 0 && event.type == TF_EVENT_ANSWER) {
-                r->code = answered(r, &event);
-            }
-        }
-        if (!tf_out_flush("ref", &broken_pipe)) {
-            return broken_pipe ? TF_EXIT_OK : TF_EXIT_NEGATIVE;
-        }
-    }
-    return r->code;
+    return event->type == TF_EVENT_ANSWER ? answered(ctx, event) : -1;
 }
 
 static int list_own(ref *r, const char *uri)
@@ -186,7 +169,7 @@ static int list_own(ref *r, const char *uri)
     if (code == TF_EXIT_OK) {
         code = tf_cli_error(&r->cli, tf_peer_ask_refs(r->cli.peer, 0, 0));
     }
-    return code == TF_EXIT_OK ? run(r) : code;
+    return code == TF_EXIT_OK ? tf_cli_run(&r->cli, take, r) : code;
 }
 
 /* -- everybody's, by the socket ------------------------------------------------------------------------------------ */
