@@ -1,5 +1,6 @@
 #include "tests/support/support.h"
 
+#include <dirent.h>
 #include <stdalign.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -206,4 +207,19 @@ uint8_t *tf_test_exact(tf_slice bytes)
         memcpy(copy, bytes.data, bytes.len);
     }
     return copy;
+}
+
+unsigned tf_test_open_files(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    unsigned count = 0;
+    if (folder == NULL) {
+        fail("the descriptors of this process cannot be listed");
+        return 0;
+    }
+    while (readdir(folder) != NULL) {
+        count++;
+    }
+    (void)closedir(folder);
+    return count;
 }

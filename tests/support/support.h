@@ -67,4 +67,7 @@ char *tf_test_hex(tf_slice bytes, char *out, size_t cap);
  * The caller frees it. Not NULL, even for no bytes. */
 uint8_t *tf_test_exact(tf_slice bytes);
 
+/* How many descriptors this process has open, and one more for looking: to be compared with itself. */
+unsigned tf_test_open_files(void);
+
 #endif

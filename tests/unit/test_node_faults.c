@@ -1,7 +1,6 @@
 /* node/twofold.h over sockets whose calls fail: a relay, a sender and a reader in one process, by both routes. Whatever call fails,
  * with whatever error, every send is acked once and every message arrives once, in order (P1, P2, P6): the session goes on
  * by the other route, is resumed, or is made anew. */
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 
@@ -23,18 +22,6 @@ typedef struct world {
     unsigned activities;
     bool acked[MESSAGES + 1];
 } world;
-
-static unsigned open_files(void)
-{
-    DIR *folder = opendir("/proc/self/fd");
-    unsigned count = 0;
-    ck_assert_ptr_nonnull(folder);
-    while (readdir(folder) != NULL) {
-        count++;
-    }
-    ck_assert_int_eq(closedir(folder), 0);
-    return count;
-}
 
 static void set_up(world *w, tf_uri *uri)
 {
@@ -127,13 +114,13 @@ static void exchange(void)
 /* Every call in turn, up to one that is not reached. */
 static void fail_in_turn(unsigned calls, const int *errors, size_t error_count)
 {
-    unsigned files = open_files();
+    unsigned files = tf_test_open_files();
     bool failed = true;
     for (uint64_t k = 0; failed && k < 400; k++) {
         tf_faulty_sockets_fail(calls, k, errors[k % error_count]);
         exchange();
         failed = tf_faulty_sockets_failures() > 0;
-        ck_assert_uint_eq(open_files(), files);
+        ck_assert_uint_eq(tf_test_open_files(), files);
     }
     tf_faulty_sockets_reset();
 }

@@ -1,7 +1,6 @@
 /* node/store/files over a system whose calls fail or do less than they were asked: cut reads and writes move everything; and a
  * commit log on real files keeps what it acked, whichever call fails with whatever error, and owes no descriptor. The linker
  * puts the calls below in place of the C library's (CMakeLists.txt). */
-#include <dirent.h>
 #include <errno.h>
 #include <ftw.h>
 #include <stdio.h>
@@ -116,30 +115,18 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
     return remove(path);
 }
 
-static unsigned count_open(void)
-{
-    DIR *folder = opendir("/proc/self/fd");
-    unsigned count = 0;
-    ck_assert_ptr_nonnull(folder);
-    while (readdir(folder) != NULL) {
-        count++;
-    }
-    ck_assert_int_eq(closedir(folder), 0);
-    return count;
-}
-
 static void begin(world *w)
 {
     (void)snprintf(w->folder, sizeof(w->folder), "/tmp/tf-test-files-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(w->folder));
     ck_assert_int_eq(tf_disk_files_new(&w->disk, w->folder, tf_test_mem()), TF_OK);
     w->files = tf_disk_files_get(w->disk);
-    w->open_files = count_open();
+    w->open_files = tf_test_open_files();
 }
 
 static void end(world *w)
 {
-    ck_assert_uint_eq(count_open(), w->open_files);
+    ck_assert_uint_eq(tf_test_open_files(), w->open_files);
     tf_disk_files_free(w->disk);
     ck_assert_int_eq(nftw(w->folder, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
     ck_assert_uint_eq(tf_test_heap_shared()->live_blocks, 0);

@@ -1,23 +1,9 @@
 /* paths/stream and paths/listener over sockets whose calls fail: short reads and writes, calls that are put off, errors at
  * any call. What was sent arrives whole, or both ends are told that it does not; nothing leaks. */
-#include <dirent.h>
-
 #include "tests/support/faulty_sockets.h"
 #include "tests/unit/stream_ends.h"
 
 #define BYTES 3000u
-
-static unsigned open_files(void)
-{
-    DIR *folder = opendir("/proc/self/fd");
-    unsigned count = 0;
-    ck_assert_ptr_nonnull(folder);
-    while (readdir(folder) != NULL) {
-        count++;
-    }
-    ck_assert_int_eq(closedir(folder), 0);
-    return count;
-}
 
 static bool is_over(void)
 {
@@ -75,7 +61,7 @@ END_TEST
 START_TEST(stream_call_that_fails_is_told_to_both_ends)
 {
     static const int errors[] = {ECONNRESET, EPIPE, ENOBUFS, ETIMEDOUT, EIO};
-    unsigned files = open_files();
+    unsigned files = tf_test_open_files();
     for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
         unsigned ended = 0;
         bool failed = true;
@@ -83,7 +69,7 @@ START_TEST(stream_call_that_fails_is_told_to_both_ends)
             tf_faulty_sockets_fail(TF_CALLS_STREAM, k, errors[i]);
             ended += exchange() ? 0 : 1;
             failed = tf_faulty_sockets_failures() > 0;
-            ck_assert_uint_eq(open_files(), files);
+            ck_assert_uint_eq(tf_test_open_files(), files);
         }
         ck_assert_uint_gt(ended, 4);
     }
