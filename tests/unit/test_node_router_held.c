@@ -2,22 +2,7 @@
  * And that nothing stays of what came with them (D6). Side 0 is called A, side 1 B. */
 #include "node/router.h"
 
-#include "proto/limits.h"
-#include "tests/support/check_main.h"
-#include "tests/support/session_pair.h"
-#include "tests/support/support.h"
-
-#define A 0
-#define B 1
-
-static tf_pair pair;
-
-static void settle_empty(void)
-{
-    tf_pair_settle(&pair);
-    ck_assert(tf_pair_is_empty(&pair));
-    tf_pair_free(&pair);
-}
+#include "tests/unit/session_ends.h"
 
 START_TEST(held_deliveries_come_in_order_and_before_later_ones)
 {

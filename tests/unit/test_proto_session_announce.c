@@ -1,35 +1,6 @@
 /* Resolutions as they are told (PROTOCOL.md D7): in batches, within the peer's limits, and kept until they are acked. */
-#include "proto/limits.h"
 #include "proto/session.h"
-#include "tests/support/check_main.h"
-#include "tests/support/session_pair.h"
-#include "tests/support/support.h"
-
-#define A 0
-#define B 1
-
-static tf_pair pair;
-
-static void begin(const tf_session_limits *of_b)
-{
-    tf_session_limits limits[2] = {tf_pair_limits(), *of_b};
-    ck_assert_int_eq(tf_pair_init(&pair, tf_test_mem(), limits), TF_OK);
-}
-
-static tf_mention new_ref(int side, bool promise)
-{
-    return (tf_mention){.local = promise ? tf_pair_new_promise(&pair, side) : tf_pair_new_object(&pair, side),
-                        .kind = promise ? TF_REF_PROMISE : TF_REF_OBJECT};
-}
-
-static tf_err deliver(size_t objects, size_t promises, bool want)
-{
-    tf_mention refs[8];
-    for (size_t i = 0; i < objects + promises; i++) {
-        refs[i] = new_ref(A, i >= objects);
-    }
-    return tf_pair_send_refs(&pair, A, refs, objects + promises, want);
-}
+#include "tests/unit/session_ends.h"
 
 static tf_err resolve(tf_local promise, tf_slice data, const tf_mention *refs, size_t count)
 {

@@ -1,21 +1,6 @@
 /* What crosses on the way (PROTOCOL.md D5, D7, D8, D10), in both orders. Side 0 is called A, side 1 B. */
-#include "proto/limits.h"
 #include "proto/session.h"
-#include "tests/support/check_main.h"
-#include "tests/support/session_pair.h"
-#include "tests/support/support.h"
-
-#define A 0
-#define B 1
-
-static tf_pair pair;
-
-static void settle_empty(void)
-{
-    tf_pair_settle(&pair);
-    ck_assert(tf_pair_is_empty(&pair));
-    tf_pair_free(&pair);
-}
+#include "tests/unit/session_ends.h"
 
 /* -- drop x mention ------------------------------------------------------------------------------------------------ */
 

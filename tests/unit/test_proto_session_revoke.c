@@ -1,21 +1,6 @@
 /* Revocation (PROTOCOL.md D11, D12), and what crosses it. Side 0 is called A, side 1 B. */
-#include "proto/limits.h"
 #include "proto/session.h"
-#include "tests/support/check_main.h"
-#include "tests/support/session_pair.h"
-#include "tests/support/support.h"
-
-#define A 0
-#define B 1
-
-static tf_pair pair;
-
-static void settle_empty(void)
-{
-    tf_pair_settle(&pair);
-    ck_assert(tf_pair_is_empty(&pair));
-    tf_pair_free(&pair);
-}
+#include "tests/unit/session_ends.h"
 
 /* Identity stays: it can be mentioned and dropped like any other, and who targets it is answered by this side. */
 START_TEST(soft_revoked_object_keeps_its_identity)
