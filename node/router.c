@@ -391,10 +391,7 @@ static bool forget(tf_router *r, tf_record *record, tf_router_event *out)
         return false;
     }
     if (record->source != NULL) {
-        tf_record *second = record->source;
-        second->forwards = NULL;
-        record->source = NULL;
-        tf_refs_release(&r->refs, second);
+        tf_router_part_names(r, record);
     }
     *out = (tf_router_event){.type = TF_ROUTER_GONE, .local = record->local};
     tf_refs_remove(&r->refs, record);

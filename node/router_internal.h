@@ -14,6 +14,12 @@ typedef struct tf_fence {
     tf_value *value;
 } tf_fence;
 
+/* Messages that wait. */
+typedef struct tf_tally {
+    size_t items;
+    size_t bytes;
+} tf_tally;
+
 /* A session that is attached. */
 typedef struct tf_router_peer {
     tf_router *router;
@@ -28,8 +34,7 @@ typedef struct tf_router_peer {
     size_t fence_count;
     size_t fence_capacity;
     tf_list held; /* messages of its peer that wait */
-    size_t held_items;
-    size_t held_bytes;
+    tf_tally waiting;
     tf_map guards;     /* target -> peer_processed that lifts the guard (D15) */
     uint64_t guard_all; /* the same, for targets that found no room there */
     uint64_t guard_last;
@@ -72,8 +77,7 @@ struct tf_router {
     tf_record *noted, *noted_last; /* likewise */
     tf_held *current;             /* what the last event showed */
     tf_record *shown;             /* likewise; held for it */
-    size_t own_held_items;        /* of this node */
-    size_t own_held_bytes;
+    tf_tally own; /* messages of this node that wait */
     tf_mention *mentions; /* of the last event */
     size_t mention_capacity;
     tf_record **named; /* of the call in work */
@@ -106,6 +110,8 @@ void tf_router_route_held(tf_router *r, tf_held *held);
 TF_MUST_CHECK tf_err tf_router_held_new(tf_router *r, const tf_parcel *parcel, tf_held **out);
 void tf_router_held_free(tf_router *r, tf_held *held);
 void tf_router_ready(tf_router *r, tf_held *held);
+/* A result and its second name (D8), its source, have nothing to do with each other any more. */
+void tf_router_part_names(tf_router *r, tf_record *result);
 /* The peer is gone: what it sent and waits is nobody's. */
 void tf_router_disown_held(tf_router *r, tf_router_peer *peer);
 /* D15: a send of this peer to the target is to be refused. */

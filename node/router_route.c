@@ -11,11 +11,18 @@ static size_t size_of(const tf_parcel *parcel)
     return sizeof(tf_held) + parcel->ref_count * sizeof(tf_record *) + parcel->method.len + parcel->args.len;
 }
 
+/* Of whoever pays for it: the node itself, or the peer that it came from. */
+static tf_tally *tally_of(tf_router *r, tf_router_peer *from)
+{
+    return from == NULL ? &r->own : &from->waiting;
+}
+
 static void charge(tf_router *r, tf_held *held)
 {
     tf_router_peer *from = held->parcel.from;
-    *(from == NULL ? &r->own_held_items : &from->held_items) += 1;
-    *(from == NULL ? &r->own_held_bytes : &from->held_bytes) += held->size;
+    tf_tally *tally = tally_of(r, from);
+    tally->items++;
+    tally->bytes += held->size;
     r->stats.held_items++;
     r->stats.held_bytes += held->size;
     if (from != NULL) {
@@ -25,25 +32,24 @@ static void charge(tf_router *r, tf_held *held)
 
 static void discharge(tf_router *r, tf_held *held)
 {
-    tf_router_peer *from = held->parcel.from;
-    *(from == NULL ? &r->own_held_items : &from->held_items) -= 1;
-    *(from == NULL ? &r->own_held_bytes : &from->held_bytes) -= held->size;
+    tf_tally *tally = tally_of(r, held->parcel.from);
+    tally->items--;
+    tally->bytes -= held->size;
     r->stats.held_items--;
     r->stats.held_bytes -= held->size;
     tf_list_remove(&held->in_peer);
 }
 
-static bool has_room(const tf_router *r, const tf_router_peer *from, size_t size)
+static bool has_room(const tf_tally *tally, size_t size)
 {
-    size_t items = from == NULL ? r->own_held_items : from->held_items;
-    size_t bytes = from == NULL ? r->own_held_bytes : from->held_bytes;
-    return items < TF_HELD_ITEMS_MAX && bytes <= TF_HELD_BYTES_MAX && (items == 0 || size <= TF_HELD_BYTES_MAX - bytes);
+    return tally->items < TF_HELD_ITEMS_MAX && tally->bytes <= TF_HELD_BYTES_MAX &&
+           (tally->items == 0 || size <= TF_HELD_BYTES_MAX - tally->bytes);
 }
 
 tf_err tf_router_held_new(tf_router *r, const tf_parcel *parcel, tf_held **out)
 {
     size_t size = size_of(parcel);
-    if (!has_room(r, parcel->from, size)) {
+    if (!has_room(tally_of(r, parcel->from), size)) {
         return TF_ERR_AGAIN;
     }
     tf_held *held = tf_alloc(r->mem, size);
@@ -96,10 +102,9 @@ void tf_router_disown_held(tf_router *r, tf_router_peer *peer)
         tf_list_remove(node);
         held->parcel.from = NULL;
     }
-    r->own_held_items += peer->held_items;
-    r->own_held_bytes += peer->held_bytes;
-    peer->held_items = 0;
-    peer->held_bytes = 0;
+    r->own.items += peer->waiting.items;
+    r->own.bytes += peer->waiting.bytes;
+    peer->waiting = (tf_tally){0};
 }
 
 void tf_router_ready(tf_router *r, tf_held *held)
@@ -186,9 +191,10 @@ static tf_record *second_name(tf_router *r, tf_record *result)
     return second;
 }
 
-static void undo_second_name(tf_router *r, tf_record *second)
+void tf_router_part_names(tf_router *r, tf_record *result)
 {
-    second->forwards->source = NULL;
+    tf_record *second = result->source;
+    result->source = NULL;
     second->forwards = NULL;
     tf_refs_release(&r->refs, second);
 }
@@ -211,7 +217,7 @@ static tf_err send_over(tf_router *r, tf_session *session, const tf_parcel *parc
     }
     tf_err err = tf_session_deliver(session, r->now, &delivery);
     if (err != TF_OK && second) {
-        undo_second_name(r, delivery.result);
+        tf_router_part_names(r, parcel->result);
     }
     if (err == TF_OK && !second && parcel->result != NULL && parcel->result->first != NULL) {
         tf_router_follow_later(r, parcel->result); /* before anything else that is for this result */

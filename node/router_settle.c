@@ -49,12 +49,10 @@ static void pass_on(tf_router *r, tf_record *second)
     if (result == NULL) {
         return;
     }
-    second->forwards = NULL;
-    result->source = NULL;
+    tf_router_part_names(r, result);
     if (result->state == TF_RECORD_LIVE) {
-        tf_router_settle(r, result, second->value);
+        tf_router_settle(r, result, second->value); /* idle at most, and there until somebody takes the idle ones */
     }
-    tf_refs_release(&r->refs, second);
 }
 
 /* D9: the held messages go, then the announcement. */
