@@ -329,7 +329,9 @@ void tf_message_write_resolution_object(tf_writer *w, tf_ref promise, tf_ref obj
 
 void tf_message_write_told(tf_writer *w, const tf_told *told)
 {
-    bool rejection = tf_ref_kind_of(told->ref) == TF_REF_OBJECT || told->mode == TF_RESOLUTION_REJECTION;
+    bool revoked = tf_ref_kind_of(told->ref) == TF_REF_OBJECT;
+    bool rejection = revoked || told->mode == TF_RESOLUTION_REJECTION;
+    TF_ASSERT(revoked ? told->mode <= 1 : rejection || told->mode == TF_RESOLUTION_DATA);
     TF_ASSERT((!rejection || told->data.len <= TF_REJECTION_MAX) && told->hops <= TF_HOPS_WIRE_MAX);
     tf_mp_wr_array(w, told->hops == 0 ? 4 : 5);
     tf_mp_wr_uint(w, told->ref);
@@ -341,28 +343,11 @@ void tf_message_write_told(tf_writer *w, const tf_told *told)
     }
 }
 
-void tf_message_write_resolution_data(tf_writer *w, tf_ref promise, bool rejection, tf_slice data, const tf_ref *refs,
-                                      size_t ref_count)
-{
-    TF_ASSERT(tf_ref_kind_of(promise) == TF_REF_PROMISE);
-    tf_told told = {.ref = promise, .data = data, .refs = refs, .ref_count = ref_count};
-    told.mode = rejection ? TF_RESOLUTION_REJECTION : TF_RESOLUTION_DATA;
-    tf_message_write_told(w, &told);
-}
-
 void tf_message_write_revoke_head(tf_writer *w, uint64_t number, uint64_t ack_delta, size_t revocations)
 {
     TF_ASSERT(revocations > 0 && revocations <= TF_REFS_PER_MESSAGE);
     write_head(w, 4, TF_MESSAGE_REVOKE, number, ack_delta);
     tf_mp_wr_array(w, revocations);
-}
-
-void tf_message_write_revocation(tf_writer *w, tf_ref object, bool hard, tf_slice data, const tf_ref *refs,
-                                 size_t ref_count)
-{
-    TF_ASSERT(tf_ref_kind_of(object) == TF_REF_OBJECT);
-    tf_told told = {.ref = object, .mode = hard ? 1 : 0, .data = data, .refs = refs, .ref_count = ref_count};
-    tf_message_write_told(w, &told);
 }
 
 void tf_message_write_drop(tf_writer *w, uint64_t number, uint64_t ack_delta, const tf_ref *refs, size_t ref_count)

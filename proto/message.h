@@ -112,12 +112,8 @@ void tf_message_write_deliver(tf_writer *w, uint64_t number, uint64_t ack_delta,
 /* Is followed by exactly that many resolutions (1 to TF_REFS_PER_MESSAGE). */
 void tf_message_write_resolve_head(tf_writer *w, uint64_t number, uint64_t ack_delta, size_t resolutions);
 void tf_message_write_resolution_object(tf_writer *w, tf_ref promise, tf_ref object);
-void tf_message_write_resolution_data(tf_writer *w, tf_ref promise, bool rejection, tf_slice data, const tf_ref *refs,
-                                      size_t ref_count);
 /* Is followed by exactly that many revocations (1 to TF_REFS_PER_MESSAGE). */
 void tf_message_write_revoke_head(tf_writer *w, uint64_t number, uint64_t ack_delta, size_t revocations);
-void tf_message_write_revocation(tf_writer *w, tf_ref object, bool hard, tf_slice data, const tf_ref *refs,
-                                 size_t ref_count);
 /* A line of a resolve with data, or of a revoke, borrowed for the call. */
 typedef struct tf_told {
     tf_ref ref;    /* the promise, or the object */
@@ -128,7 +124,6 @@ typedef struct tf_told {
     uint32_t hops; /* at most TF_HOPS_WIRE_MAX; 0 is left out */
 } tf_told;
 
-/* As write_resolution_data and write_revocation, which have no hops. */
 void tf_message_write_told(tf_writer *w, const tf_told *told);
 void tf_message_write_drop(tf_writer *w, uint64_t number, uint64_t ack_delta, const tf_ref *refs, size_t ref_count);
 void tf_message_write_ack(tf_writer *w, uint64_t number, uint64_t ack_delta);

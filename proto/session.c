@@ -190,12 +190,6 @@ void *tf_session_user(const tf_session *s)
     return s->user;
 }
 
-tf_record *tf_session_peer_root_record(const tf_session *s)
-{
-    const tf_clist_entry *entry = tf_clist_by_ref(&s->clist, tf_ref_make(0, TF_REF_OBJECT, tf_side_other(s->side)));
-    return entry == NULL ? NULL : entry->record;
-}
-
 tf_local tf_session_peer_root(const tf_session *s)
 {
     return s->peer_root;

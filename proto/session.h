@@ -54,7 +54,6 @@ void tf_session_set_user(tf_session *s, void *user);
 void *tf_session_user(const tf_session *s);
 
 /* The peer's root object: imported from the start, held once for the application. */
-tf_record *tf_session_peer_root_record(const tf_session *s);
 tf_local tf_session_peer_root(const tf_session *s);
 
 /* -- inbound ------------------------------------------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
 
 #include "node/router.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/support/message_lines.h"
 #include "tests/support/support.h"
 
 #define PEERS 2u
@@ -283,7 +284,7 @@ static void write_resolve(world *w, tf_writer *out, uint64_t number, uint64_t ac
         }
         tf_ref refs[REFS_MAX];
         size_t ref_count = take_refs(w, refs);
-        tf_message_write_resolution_data(out, promise, kind == TF_RESOLUTION_REJECTION, tf_slice_str("d"), refs,
+        tf_test_write_resolution(out, promise, kind == TF_RESOLUTION_REJECTION, tf_slice_str("d"), refs,
                                          ref_count);
     }
 }
@@ -297,7 +298,7 @@ static void write_revoke(world *w, tf_writer *out, uint64_t number, uint64_t ack
         bool hard = (tf_fuzz_u8(&w->input) & 1u) != 0;
         tf_ref refs[REFS_MAX];
         size_t ref_count = take_refs(w, refs);
-        tf_message_write_revocation(out, object, hard, tf_slice_str("e"), refs, ref_count);
+        tf_test_write_revocation(out, object, hard, tf_slice_str("e"), refs, ref_count);
     }
 }
 

@@ -2,6 +2,7 @@
  * the calls of the others go on. X and Y call each other through R, Z at R is the one that says it. */
 #include "proto/message.h"
 #include "tests/support/check_main.h"
+#include "tests/support/message_lines.h"
 #include "tests/support/ref_chain.h"
 #include "tests/support/support.h"
 
@@ -131,7 +132,7 @@ START_TEST(bad_resolve_by_a_non_decider_ends_with_bad_state)
     begin();
     tf_writer w = begin_message();
     tf_message_write_resolve_head(&w, sent_by_z(), 0, 1);
-    tf_message_write_resolution_data(&w, tf_ref_make(0, TF_REF_PROMISE, TF_SIDE_DIALLER), false, tf_slice_str("mine"),
+    tf_test_write_resolution(&w, tf_ref_make(0, TF_REF_PROMISE, TF_SIDE_DIALLER), false, tf_slice_str("mine"),
                                      NULL, 0);
     check_refused(&w, TF_ERR_PEER_STATE, TF_CLOSE_BAD_STATE);
 }
@@ -153,7 +154,7 @@ START_TEST(bad_revoke_of_what_is_not_its_own_ends_with_bad_state)
     begin();
     tf_writer w = begin_message();
     tf_message_write_revoke_head(&w, sent_by_z(), 0, 1);
-    tf_message_write_revocation(&w, tf_ref_make(0, TF_REF_OBJECT, TF_SIDE_DIALLER), false, tf_slice_str("mine"), NULL, 0);
+    tf_test_write_revocation(&w, tf_ref_make(0, TF_REF_OBJECT, TF_SIDE_DIALLER), false, tf_slice_str("mine"), NULL, 0);
     check_refused(&w, TF_ERR_PEER_STATE, TF_CLOSE_BAD_STATE);
 }
 END_TEST

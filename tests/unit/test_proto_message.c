@@ -5,6 +5,7 @@
 #include "proto/message.h"
 #include "proto/mp.h"
 #include "tests/support/check_main.h"
+#include "tests/support/message_lines.h"
 #include "tests/support/support.h"
 #include "tests/unit/message_room.h"
 
@@ -102,8 +103,8 @@ START_TEST(message_resolve_written_is_read_by_msgpack_c)
         tf_writer w = writer();
         tf_message_write_resolve_head(&w, 1000, 3, 3);
         tf_message_write_resolution_object(&w, 2, 5);
-        tf_message_write_resolution_data(&w, 6, false, tf_slice_of(bytes, count * 10), many, count);
-        tf_message_write_resolution_data(&w, 10, true, tf_slice_of(bytes, count * 100), many, count);
+        tf_test_write_resolution(&w, 6, false, tf_slice_of(bytes, count * 10), many, count);
+        tf_test_write_resolution(&w, 10, true, tf_slice_of(bytes, count * 100), many, count);
         msgpack_unpacked unpacked;
         const msgpack_object *field = unpack(&unpacked, written(&w), TF_MESSAGE_RESOLVE, 4);
         ck_assert_uint_eq(field[0].via.array.size, 3);
@@ -129,8 +130,8 @@ START_TEST(message_revoke_written_is_read_by_msgpack_c)
     for (size_t count = 0; count <= 40; count++) {
         tf_writer w = writer();
         tf_message_write_revoke_head(&w, 1000, 3, 2);
-        tf_message_write_revocation(&w, 4, false, tf_slice_of(bytes, count * 10), many, count);
-        tf_message_write_revocation(&w, 8, true, tf_slice_of(bytes, count * 100), many, count);
+        tf_test_write_revocation(&w, 4, false, tf_slice_of(bytes, count * 10), many, count);
+        tf_test_write_revocation(&w, 8, true, tf_slice_of(bytes, count * 100), many, count);
         msgpack_unpacked unpacked;
         const msgpack_object *field = unpack(&unpacked, written(&w), TF_MESSAGE_REVOKE, 4);
         ck_assert_uint_eq(field[0].via.array.size, 2);
@@ -247,8 +248,8 @@ START_TEST(message_resolve_comes_back)
     tf_writer w = writer();
     tf_message_write_resolve_head(&w, 7, UINT64_MAX, 3);
     tf_message_write_resolution_object(&w, 2, 5);
-    tf_message_write_resolution_data(&w, 6, false, tf_slice_of("data", 4), many, 2);
-    tf_message_write_resolution_data(&w, UINT64_MAX, true, tf_slice_of("", 0), NULL, 0);
+    tf_test_write_resolution(&w, 6, false, tf_slice_of("data", 4), many, 2);
+    tf_test_write_resolution(&w, UINT64_MAX, true, tf_slice_of("", 0), NULL, 0);
     tf_message message;
     ck_assert_int_eq(tf_message_read(written(&w), &message), TF_OK);
     ck_assert_int_eq((int)message.kind, TF_MESSAGE_RESOLVE);
@@ -279,8 +280,8 @@ START_TEST(message_revoke_comes_back)
 {
     tf_writer w = writer();
     tf_message_write_revoke_head(&w, 7, 9, 2);
-    tf_message_write_revocation(&w, 4, true, tf_slice_of("gone", 4), many, 2);
-    tf_message_write_revocation(&w, UINT64_MAX - 2, false, tf_slice_of("", 0), NULL, 0);
+    tf_test_write_revocation(&w, 4, true, tf_slice_of("gone", 4), many, 2);
+    tf_test_write_revocation(&w, UINT64_MAX - 2, false, tf_slice_of("", 0), NULL, 0);
     tf_message message;
     ck_assert_int_eq(tf_message_read(written(&w), &message), TF_OK);
     ck_assert_int_eq((int)message.kind, TF_MESSAGE_REVOKE);

@@ -4,6 +4,7 @@
 #include "proto/message.h"
 #include "proto/mp.h"
 #include "tests/support/check_main.h"
+#include "tests/support/message_lines.h"
 #include "tests/support/support.h"
 #include "tests/unit/message_room.h"
 
@@ -66,7 +67,7 @@ static tf_err read_resolve(size_t objects, size_t ref_count, size_t rejection_le
     for (size_t i = 0; i < objects; i++) {
         tf_message_write_resolution_object(&w, 2, 5);
     }
-    tf_message_write_resolution_data(&w, 2, false, tf_slice_of(bytes, 0), many, ref_count);
+    tf_test_write_resolution(&w, 2, false, tf_slice_of(bytes, 0), many, ref_count);
     tf_mp_wr_array(&w, 4);
     tf_mp_wr_uint(&w, 2);
     tf_mp_wr_uint(&w, TF_RESOLUTION_REJECTION);
@@ -105,7 +106,7 @@ static tf_err read_revoke(size_t objects, size_t ref_count, size_t error_len)
     tf_mp_wr_uint(&w, 0);
     tf_mp_wr_array(&w, objects + 1);
     for (size_t i = 0; i < objects; i++) {
-        tf_message_write_revocation(&w, 4, false, tf_slice_of(bytes, 0), NULL, 0);
+        tf_test_write_revocation(&w, 4, false, tf_slice_of(bytes, 0), NULL, 0);
     }
     tf_mp_wr_array(&w, 4);
     tf_mp_wr_uint(&w, 4);
@@ -176,7 +177,7 @@ START_TEST(message_bounds_hold)
     ck_assert_uint_ge(tf_wr_len(&w) + 16, bound);
     w = writer();
     tf_message_write_resolve_head(&w, UINT64_MAX, UINT64_MAX, 1);
-    tf_message_write_resolution_data(&w, UINT64_MAX, false, tf_slice_of(bytes, 70000), large, 8);
+    tf_test_write_resolution(&w, UINT64_MAX, false, tf_slice_of(bytes, 70000), large, 8);
     bound = tf_message_resolution_bound(70000, 8);
     ck_assert_uint_le(tf_wr_len(&w), bound);
     ck_assert_uint_ge(tf_wr_len(&w) + 16, bound);

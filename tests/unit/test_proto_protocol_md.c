@@ -5,6 +5,7 @@
 #include "proto/frame.h"
 #include "proto/message.h"
 #include "tests/support/check_main.h"
+#include "tests/support/message_lines.h"
 #include "tests/support/protocol_md.h"
 #include "tests/support/support.h"
 
@@ -192,8 +193,8 @@ START_TEST(protocol_md_resolve_is_what_the_writer_writes)
     tf_wr_init(&w, out, sizeof(out));
     tf_message_write_resolve_head(&w, 0, 128, 3);
     tf_message_write_resolution_object(&w, promises[0], object);
-    tf_message_write_resolution_data(&w, promises[1], false, tf_slice_str("hi"), &mentioned, 1);
-    tf_message_write_resolution_data(&w, promises[2], true, tf_slice_str("!"), NULL, 0);
+    tf_test_write_resolution(&w, promises[1], false, tf_slice_str("hi"), &mentioned, 1);
+    tf_test_write_resolution(&w, promises[2], true, tf_slice_str("!"), NULL, 0);
     ck_assert(tf_slice_eq(fetch("message resolve"), tf_slice_of(out, tf_wr_len(&w))));
 }
 END_TEST
@@ -205,8 +206,8 @@ START_TEST(protocol_md_revoke_is_what_the_writer_writes)
     tf_writer w;
     tf_wr_init(&w, out, sizeof(out));
     tf_message_write_revoke_head(&w, 9, 0, 2);
-    tf_message_write_revocation(&w, tf_ref_make(1, TF_REF_OBJECT, TF_SIDE_ACCEPTOR), false, tf_slice_str("no"), &mentioned, 1);
-    tf_message_write_revocation(&w, tf_ref_make(3, TF_REF_OBJECT, TF_SIDE_ACCEPTOR), true, tf_slice_str(""), NULL, 0);
+    tf_test_write_revocation(&w, tf_ref_make(1, TF_REF_OBJECT, TF_SIDE_ACCEPTOR), false, tf_slice_str("no"), &mentioned, 1);
+    tf_test_write_revocation(&w, tf_ref_make(3, TF_REF_OBJECT, TF_SIDE_ACCEPTOR), true, tf_slice_str(""), NULL, 0);
     ck_assert(tf_slice_eq(fetch("message revoke"), tf_slice_of(out, tf_wr_len(&w))));
 }
 END_TEST

@@ -5,6 +5,7 @@
 #include "proto/limits.h"
 #include "proto/session.h"
 #include "tests/support/check_main.h"
+#include "tests/support/message_lines.h"
 #include "tests/support/session_pair.h"
 #include "tests/support/support.h"
 
@@ -76,9 +77,9 @@ static void write_lines(tf_writer *w, const row *r)
         const uint64_t *refs = r->lines[i].refs;
         size_t count = refs[0] == NONE ? 0 : refs[1] == NONE ? 1 : 2;
         if (r->kind == TF_MESSAGE_RESOLVE) {
-            tf_message_write_resolution_data(w, r->lines[i].ref, false, tf_slice_str("x"), refs, count);
+            tf_test_write_resolution(w, r->lines[i].ref, false, tf_slice_str("x"), refs, count);
         } else {
-            tf_message_write_revocation(w, r->lines[i].ref, r->hard, tf_slice_str("x"), refs, count);
+            tf_test_write_revocation(w, r->lines[i].ref, r->hard, tf_slice_str("x"), refs, count);
         }
     }
 }

@@ -128,7 +128,7 @@ static tf_session *writing_session(tf_refs *refs, tf_local root)
         .local = tf_pair_limits(), .remote = tf_pair_limits(), .refs = refs, .root = root, .mem = tf_test_mem()};
     tf_session *session = NULL;
     ck_assert_int_eq(tf_session_new(&session, &config), TF_OK);
-    tf_record *theirs = tf_session_peer_root_record(session);
+    tf_record *theirs = tf_refs_find(refs, tf_session_peer_root(session));
     tf_delivery delivery = {.target = theirs, .method = tf_slice_str("m")};
     ck_assert_int_eq(tf_session_deliver(session, 0, &delivery), TF_OK);
     tf_session_unneeded(theirs);
@@ -153,7 +153,7 @@ START_TEST(session_freed_leaves_the_lists_of_its_node)
             if (i != gone) {
                 ck_assert_ptr_eq(tf_session_take_written(&refs), sessions[i]);
                 ck_assert_ptr_eq(tf_session_take_due(&refs), sessions[i]);
-                tf_session_unneeded(tf_session_peer_root_record(sessions[i])); /* again, at the end */
+                tf_session_unneeded(tf_refs_find(&refs, tf_session_peer_root(sessions[i]))); /* again, at the end */
             }
         }
         ck_assert_ptr_null(tf_session_take_written(&refs));

@@ -229,7 +229,7 @@ START_TEST(shares_of_the_out_queue_are_apart)
     tf_session_limits limits = tf_pair_limits();
     begin(&limits);
     tf_session *a = pair.side[A].session;
-    tf_record *root = tf_session_peer_root_record(a);
+    tf_record *root = tf_refs_find(tf_router_refs(pair.side[A].router), tf_session_peer_root(a));
     tf_delivery delivery = {.target = root, .method = tf_slice_str("m"), .share = 7};
     for (size_t i = 0; i < TF_SHARE_ITEMS; i++) {
         ck_assert_int_eq(tf_session_deliver(a, pair.now, &delivery), TF_OK);
@@ -266,7 +266,7 @@ START_TEST(shares_of_many_are_small)
     begin(&limits);
     static uint8_t bytes[32000];
     tf_session *a = pair.side[A].session;
-    tf_delivery delivery = {.target = tf_session_peer_root_record(a),
+    tf_delivery delivery = {.target = tf_refs_find(tf_router_refs(pair.side[A].router), tf_session_peer_root(a)),
                             .method = tf_slice_str("m"),
                             .args = tf_slice_of(bytes, sizeof(bytes))};
     size_t sent[80] = {0};
