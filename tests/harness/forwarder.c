@@ -37,7 +37,8 @@ static void usage(FILE *out)
                 "  datagram cut|heal [up|down]      datagram rebind\n"
                 "  udp-drop|udp-repeat|udp-reorder|tcp-drop PERCENT [up|down]   udp-mtu BYTES [up|down]\n"
                 "  udp-delay|udp-jitter|tcp-delay|tcp-jitter MS [up|down]       tcp-close-every MS\n"
-                "  udp-rate|tcp-rate KBIT/S [up|down]                           udp-queue|tcp-queue BYTES [up|down]\n"
+                "  udp-burst|tcp-burst PACKETS (dropped in a row) [up|down]     udp-queue|tcp-queue BYTES [up|down]\n"
+                "  udp-bloat|tcp-bloat MS (a queue that others fill) [up|down]  udp-rate|tcp-rate KBIT/S [up|down]\n"
                 "  stats                            quit\n",
                 out);
 }

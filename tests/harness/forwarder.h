@@ -10,7 +10,8 @@
 #include <stdio.h>
 #include <sys/socket.h>
 
-#include "tests/support/support.h"
+#include "tests/harness/bloat.h"
+#include "tests/harness/burst.h"
 
 #define TF_FWD_CONNECTIONS_MAX 1024u         /* TCP connections at a time */
 #define TF_FWD_CLIENTS_MAX 256u              /* UDP client addresses at a time; the longest idle one makes room */
@@ -19,13 +20,13 @@
 #define TF_FWD_PACKET_BYTES_MAX (16u << 20)  /* and their bytes */
 #define TF_FWD_PIPE_BYTES (16u << 10)        /* bytes that wait in one direction of a TCP connection ... */
 #define TF_FWD_PIPE_BYTES_DELAYED (1u << 20) /* ... and while there is a delay */
-#define TF_FWD_SEGMENT 1400                  /* TCP_MAXSEG: one of loopback is larger than the buffer, and would crawl */
-#define TF_FWD_SOCKET_BUFFER 8192            /* SO_RCVBUF, so that a stall is felt by the sender soon */
+#define TF_FWD_SEGMENT 1400       /* TCP_MAXSEG: one of loopback is larger than the buffer, and would crawl */
+#define TF_FWD_SOCKET_BUFFER 8192 /* SO_RCVBUF, so that a stall is felt by the sender soon */
 #define TF_FWD_RECORD_BYTES_MAX (256u << 20) /* of --udp-record */
 #define TF_FWD_REORDER_HOLD (5 * TF_MS)      /* up to this longer than the others waits a packet that is reordered */
 #define TF_FWD_DELAY_MAX_MS 60000u
-#define TF_FWD_QUEUE_BYTES (64u << 10)       /* that wait for a rate, unless it is set */
-#define TF_FWD_RESEND (200 * TF_MS)          /* the least time after which TCP sends again what nothing followed */
+#define TF_FWD_QUEUE_BYTES (64u << 10) /* that wait for a rate, unless it is set */
+#define TF_FWD_RESEND (200 * TF_MS)    /* the least time after which TCP sends again what nothing followed */
 
 typedef enum tf_fwd_direction { TF_FWD_UP = 0, TF_FWD_DOWN = 1 } tf_fwd_direction;
 #define TF_FWD_DIRECTIONS 2
@@ -74,19 +75,22 @@ void tf_fwd_tcp_stats(const tf_fwd_tcp *tcp, FILE *out);
 
 typedef enum tf_fwd_fault {
     TF_FWD_DROP,    /* odds in millionths */
+    TF_FWD_BURST,   /* packets in a row that are dropped on average; 0 and 1: each by itself */
     TF_FWD_REPEAT,  /* odds in millionths */
     TF_FWD_REORDER, /* odds in millionths */
     TF_FWD_DELAY,   /* tf_time */
     TF_FWD_JITTER,  /* tf_time; up to so much more */
     TF_FWD_RATE,    /* bits a second; 0: any */
     TF_FWD_QUEUE,   /* bytes that wait for the rate; 0: TF_FWD_QUEUE_BYTES */
+    TF_FWD_BLOAT,   /* tf_time; others fill a queue of that length (bloat.h), in place of QUEUE */
     TF_FWD_MTU,     /* longest payload that passes; 0: any */
     TF_FWD_CUT,     /* 0 or 1 */
     TF_FWD_FAULTS
 } tf_fwd_fault;
 
-/* A stream has DROP, DELAY, JITTER, RATE and QUEUE, no other fault. Its bytes stay in order: what is late holds back
- * what is behind it, and a dropped segment comes after TF_FWD_RESEND and a round trip, as if it had been sent again. */
+/* A stream has DROP, BURST, DELAY, JITTER, RATE, QUEUE and BLOAT, no other fault. Its bytes stay in order: what is late
+ * holds back what is behind it, and a dropped segment comes after TF_FWD_RESEND and a round trip, as if it had been sent
+ * again; so does what finds a queue full that others fill. */
 void tf_fwd_tcp_fault(tf_fwd_tcp *tcp, tf_fwd_directions directions, tf_fwd_fault fault, uint64_t value);
 
 /* Takes the bound socket, and the open file for --udp-record (may be NULL). NULL on failure. */

@@ -133,18 +133,22 @@ static bool command_number(const tf_fwd_target *target, const words *w)
         double scale;
     } rows[] = {
         {"udp-drop", TF_FWD_DROP, false, 100, 10000},
+        {"udp-burst", TF_FWD_BURST, false, 1000, 1},
         {"udp-repeat", TF_FWD_REPEAT, false, 100, 10000},
         {"udp-reorder", TF_FWD_REORDER, false, 100, 10000},
         {"udp-delay", TF_FWD_DELAY, false, TF_FWD_DELAY_MAX_MS, 1000},
         {"udp-jitter", TF_FWD_JITTER, false, TF_FWD_DELAY_MAX_MS, 1000},
         {"udp-rate", TF_FWD_RATE, false, 1e8, 1000},
         {"udp-queue", TF_FWD_QUEUE, false, TF_FWD_PACKET_BYTES_MAX, 1},
+        {"udp-bloat", TF_FWD_BLOAT, false, TF_FWD_DELAY_MAX_MS, 1000},
         {"udp-mtu", TF_FWD_MTU, false, 65535, 1},
         {"tcp-drop", TF_FWD_DROP, true, 100, 10000},
+        {"tcp-burst", TF_FWD_BURST, true, 1000, 1},
         {"tcp-delay", TF_FWD_DELAY, true, TF_FWD_DELAY_MAX_MS, 1000},
         {"tcp-jitter", TF_FWD_JITTER, true, TF_FWD_DELAY_MAX_MS, 1000},
         {"tcp-rate", TF_FWD_RATE, true, 1e8, 1000},
         {"tcp-queue", TF_FWD_QUEUE, true, TF_FWD_PACKET_BYTES_MAX, 1},
+        {"tcp-bloat", TF_FWD_BLOAT, true, TF_FWD_DELAY_MAX_MS, 1000},
         {"tcp-close-every", TF_FWD_FAULTS, true, TF_FWD_DELAY_MAX_MS, 1000},
     };
     tf_fwd_directions directions;

@@ -8,7 +8,6 @@
 #include "tests/harness/forwarder.h"
 
 #define READ_BYTES 16384u
-#define MILLION 1000000u
 #define CUT_WITHIN_BYTES 4096u /* a connection whose time is over is closed within that many bytes */
 
 typedef struct chunk {
@@ -57,6 +56,8 @@ struct tf_fwd_tcp {
     bool cut;
     bool stalled[TF_FWD_DIRECTIONS];
     uint64_t faults[TF_FWD_DIRECTIONS][TF_FWD_FAULTS];
+    tf_bloat bloats[TF_FWD_DIRECTIONS];
+    tf_burst bursts[TF_FWD_DIRECTIONS];
     tf_time close_every;
     uint64_t bytes[TF_FWD_DIRECTIONS];
     uint64_t accepted;
@@ -125,33 +126,48 @@ static void want(struct event *event, bool wanted)
 /* Bytes that may wait: those of the queue before a rate, and those that are on their way. */
 static size_t pipe_limit(const uint64_t faults[TF_FWD_FAULTS])
 {
-    if (faults[TF_FWD_RATE] != 0) {
+    if (faults[TF_FWD_RATE] != 0 && faults[TF_FWD_BLOAT] == 0) {
         uint64_t queue = faults[TF_FWD_QUEUE] != 0 ? faults[TF_FWD_QUEUE] : TF_FWD_QUEUE_BYTES;
         uint64_t limit = queue + faults[TF_FWD_RATE] / 8 * faults[TF_FWD_DELAY] / TF_SECOND;
         limit = limit < TF_FWD_PIPE_BYTES ? TF_FWD_PIPE_BYTES : limit;
         return limit < TF_FWD_PACKET_BYTES_MAX ? (size_t)limit : TF_FWD_PACKET_BYTES_MAX;
     }
-    bool waits = (faults[TF_FWD_DELAY] | faults[TF_FWD_JITTER] | faults[TF_FWD_DROP]) != 0;
+    bool waits = (faults[TF_FWD_DELAY] | faults[TF_FWD_JITTER] | faults[TF_FWD_DROP] | faults[TF_FWD_BLOAT]) != 0;
     return waits ? TF_FWD_PIPE_BYTES_DELAYED : TF_FWD_PIPE_BYTES;
+}
+
+/* When bytes that come now have passed the rate, or the queue that others fill: what finds that full comes when it was
+ * sent again. */
+static tf_time leaves_at(connection *c, int d, size_t len, tf_time now)
+{
+    const uint64_t *faults = c->tcp->faults[d];
+    pipe_state *p = &c->pipes[d];
+    uint64_t rate = faults[TF_FWD_RATE];
+    tf_time bloat = faults[TF_FWD_BLOAT];
+    tf_time takes = len * 8 * TF_SECOND / (rate != 0 ? rate : TF_BLOAT_RATE);
+    tf_time leaves = tf_bloat_leaves(&c->tcp->bloats[d], now, bloat, takes);
+    if (leaves == TF_BLOAT_FULL) {
+        c->tcp->resent++;
+        return now + bloat + TF_FWD_RESEND + 2 * faults[TF_FWD_DELAY];
+    }
+    if (rate == 0 || bloat != 0) {
+        return leaves;
+    }
+    p->free_at = tf_time_max(p->free_at, now) + takes;
+    return tf_time_max(p->free_at, leaves);
 }
 
 /* When bytes that come now leave. Those behind them wait for them whatever their own time is. */
 static tf_time due_of(connection *c, int d, size_t len)
 {
     const uint64_t *faults = c->tcp->faults[d];
-    pipe_state *p = &c->pipes[d];
     tf_test_random *random = &c->tcp->common->random;
-    tf_time due = tf_fwd_now();
-    if (faults[TF_FWD_RATE] != 0) {
-        p->free_at = tf_time_max(p->free_at, due) + len * 8 * TF_SECOND / faults[TF_FWD_RATE];
-        due = p->free_at;
-    }
-    due += faults[TF_FWD_DELAY];
+    tf_time due = leaves_at(c, d, len, tf_fwd_now()) + faults[TF_FWD_DELAY];
     if (faults[TF_FWD_JITTER] != 0) {
         due += tf_test_random_below(random, faults[TF_FWD_JITTER] + 1);
     }
     for (size_t at = 0; at < len && faults[TF_FWD_DROP] != 0; at += TF_FWD_SEGMENT) {
-        if (tf_test_random_chance(random, faults[TF_FWD_DROP], MILLION)) {
+        if (tf_burst_loses(&c->tcp->bursts[d], random, faults[TF_FWD_DROP], faults[TF_FWD_BURST])) {
             c->tcp->resent++;
             due += TF_FWD_RESEND + 2 * faults[TF_FWD_DELAY];
         }

@@ -7,7 +7,6 @@
 
 #define PACKETS_AT_ONCE 64
 #define PACKET_MAX 65535u
-#define MILLION 1000000u
 
 /* One client address and the socket by which the relay knows it. */
 typedef struct client {
@@ -55,6 +54,8 @@ struct tf_fwd_udp {
     size_t waiting_bytes;
     uint64_t faults[TF_FWD_DIRECTIONS][TF_FWD_FAULTS];
     tf_time free_at[TF_FWD_DIRECTIONS]; /* when the last byte that waits for the rate has left */
+    tf_bloat bloats[TF_FWD_DIRECTIONS];
+    tf_burst bursts[TF_FWD_DIRECTIONS];
     counts counts[TF_FWD_DIRECTIONS];
     FILE *record;
     size_t recorded;
@@ -158,7 +159,7 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
 static bool happens(tf_fwd_udp *udp, tf_fwd_direction direction, tf_fwd_fault fault)
 {
     uint64_t odds = udp->faults[direction][fault];
-    return odds != 0 && tf_test_random_chance(&udp->common->random, odds, MILLION);
+    return odds != 0 && tf_test_random_chance(&udp->common->random, odds, TF_BURST_MILLION);
 }
 
 /* How long the packet waits for the rate; TF_NEVER: the queue is full. */
@@ -167,16 +168,19 @@ static tf_time wait_for_rate(tf_fwd_udp *udp, tf_fwd_direction direction, size_t
     const uint64_t *faults = udp->faults[direction];
     uint64_t rate = faults[TF_FWD_RATE];
     uint64_t queue = faults[TF_FWD_QUEUE] != 0 ? faults[TF_FWD_QUEUE] : TF_FWD_QUEUE_BYTES;
-    if (rate == 0) {
-        return 0;
-    }
+    tf_time bloat = faults[TF_FWD_BLOAT];
     tf_time now = tf_fwd_now();
+    tf_time takes = len * 8 * TF_SECOND / (rate != 0 ? rate : TF_BLOAT_RATE);
+    tf_time leaves = tf_bloat_leaves(&udp->bloats[direction], now, bloat, takes);
+    if (rate == 0 || bloat != 0) {
+        return leaves == TF_BLOAT_FULL ? TF_NEVER : leaves - now;
+    }
     tf_time from = tf_time_max(udp->free_at[direction], now);
     if ((double)(from - now) * (double)rate / 8 / (double)TF_SECOND + (double)len > (double)queue) {
         return TF_NEVER;
     }
-    udp->free_at[direction] = from + len * 8 * TF_SECOND / rate;
-    return udp->free_at[direction] - now;
+    udp->free_at[direction] = from + takes;
+    return tf_time_max(udp->free_at[direction], leaves) - now;
 }
 
 /* One copy: at once, after the delay, or held a little longer so that later ones overtake it. */
@@ -214,7 +218,8 @@ static void forward(tf_fwd_udp *udp, client *c, tf_fwd_direction direction, tf_s
         count->too_long++;
         return;
     }
-    if (happens(udp, direction, TF_FWD_DROP)) {
+    if (tf_burst_loses(&udp->bursts[direction], &udp->common->random, udp->faults[direction][TF_FWD_DROP],
+                       udp->faults[direction][TF_FWD_BURST])) {
         count->dropped++;
         return;
     }

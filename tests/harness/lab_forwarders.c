@@ -105,9 +105,9 @@ static const struct {
     tf_fwd_fault forwarder;
     bool of_stream;
 } rows[] = {
-    {TF_FAULT_DELAY, TF_FWD_DELAY, true}, {TF_FAULT_JITTER, TF_FWD_JITTER, true},
-    {TF_FAULT_LOSS, TF_FWD_DROP, true},   {TF_FAULT_RATE, TF_FWD_RATE, true},
-    {TF_FAULT_QUEUE, TF_FWD_QUEUE, true}, {TF_FAULT_REPEAT, TF_FWD_REPEAT, false},
+    {TF_FAULT_DELAY, TF_FWD_DELAY, true}, {TF_FAULT_JITTER, TF_FWD_JITTER, true},  {TF_FAULT_LOSS, TF_FWD_DROP, true},
+    {TF_FAULT_BURST, TF_FWD_BURST, true}, {TF_FAULT_RATE, TF_FWD_RATE, true},      {TF_FAULT_QUEUE, TF_FWD_QUEUE, true},
+    {TF_FAULT_BLOAT, TF_FWD_BLOAT, true}, {TF_FAULT_REPEAT, TF_FWD_REPEAT, false},
 };
 
 static void apply_datagram(tf_fwd_udp *udp, tf_fwd_directions way, const uint64_t value[TF_FAULT_COUNT])

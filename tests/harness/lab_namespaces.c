@@ -377,9 +377,11 @@ static void apply(tf_lab_net *net, uint32_t node, tf_route route, tf_scenario_wa
     faults[TF_PATH_JITTER] = value[TF_FAULT_JITTER] * NS_PER_US / 2;
     faults[TF_PATH_DELAY] = value[TF_FAULT_DELAY] * NS_PER_US + faults[TF_PATH_JITTER];
     faults[TF_PATH_LOSS] = value[TF_FAULT_LOSS];
+    faults[TF_PATH_BURST] = value[TF_FAULT_BURST];
     faults[TF_PATH_REPEAT] = value[TF_FAULT_REPEAT];
     faults[TF_PATH_RATE] = value[TF_FAULT_RATE];
     faults[TF_PATH_QUEUE] = value[TF_FAULT_QUEUE];
+    faults[TF_PATH_BLOAT] = value[TF_FAULT_BLOAT] * NS_PER_US;
     faults[TF_PATH_MTU] = value[TF_FAULT_MTU];
     faults[TF_PATH_HOLE] = (value[TF_FAULT_BLACKHOLE] | value[TF_FAULT_STALL]) != 0 ? 1 : 0;
     if (down != link->is_down) {

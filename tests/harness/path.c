@@ -32,7 +32,9 @@ static void usage(FILE *out)
         "Makes a TUN device in each namespace (below /run/netns) and a path between them: ab from the first to\n"
         "the second, ba back. Prints \"ready\". Commands on stdin, one a line, answered by one line; the end of\n"
         "stdin ends the program:\n"
-        "  delay MS, jitter MS, loss PERCENT, repeat PERCENT, rate KBIT/S, queue BYTES, mtu BYTES, hole 0|1\n"
+        "  delay MS, jitter MS, loss PERCENT, burst PACKETS (lost in a row), repeat PERCENT, rate KBIT/S, queue "
+        "BYTES,\n"
+        "  bloat MS (a queue that others fill), mtu BYTES, hole 0|1\n"
         "      each may be followed by ab or ba; 0 takes it back\n"
         "  stats\n",
         out);

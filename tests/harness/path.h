@@ -9,7 +9,8 @@
 
 #include <stdio.h>
 
-#include "tests/support/support.h"
+#include "tests/harness/bloat.h"
+#include "tests/harness/burst.h"
 
 #define TF_PATH_WAYS 2
 #define TF_PATH_PACKETS_MAX 65536u    /* that wait in one way */
@@ -24,9 +25,11 @@ typedef enum tf_path_fault {
     TF_PATH_DELAY,  /* ns */
     TF_PATH_JITTER, /* ns; each packet is up to so much earlier or later, so they overtake each other */
     TF_PATH_LOSS,   /* millionths */
+    TF_PATH_BURST,  /* packets in a row that are lost on average; 0 and 1: each by itself */
     TF_PATH_REPEAT, /* millionths */
     TF_PATH_RATE,   /* bits a second; 0: any */
     TF_PATH_QUEUE,  /* bytes that wait for the rate */
+    TF_PATH_BLOAT,  /* ns; others fill a queue of that length before the rate (bloat.h); QUEUE does not count then */
     TF_PATH_MTU,    /* longest IP packet that passes, others are dropped silently; 0: any */
     TF_PATH_HOLE,   /* 1: all are dropped */
     TF_PATH_FAULTS
@@ -44,6 +47,8 @@ typedef struct tf_path_way {
     tf_test_random random; /* to be seeded */
     uint64_t faults[TF_PATH_FAULTS];
     uint64_t free_at; /* when the last byte that waits for the rate has left */
+    tf_bloat bloat;
+    tf_burst burst;
     uint64_t orders;
     tf_path_packet *heap; /* by due and order */
     size_t count;

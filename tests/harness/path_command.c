@@ -46,9 +46,11 @@ static bool set(tf_path_way ways[TF_PATH_WAYS], char *const words[WORDS_MAX])
         [TF_PATH_DELAY] = {"delay", TF_PATH_DELAY_MAX_MS, 1e6},
         [TF_PATH_JITTER] = {"jitter", TF_PATH_DELAY_MAX_MS, 1e6},
         [TF_PATH_LOSS] = {"loss", 100, 1e4},
+        [TF_PATH_BURST] = {"burst", 1000, 1},
         [TF_PATH_REPEAT] = {"repeat", 100, 1e4},
         [TF_PATH_RATE] = {"rate", 1e8, 1e3},
         [TF_PATH_QUEUE] = {"queue", TF_PATH_BYTES_MAX, 1},
+        [TF_PATH_BLOAT] = {"bloat", TF_PATH_DELAY_MAX_MS, 1e6},
         [TF_PATH_MTU] = {"mtu", TF_PATH_PACKET_MAX, 1},
         [TF_PATH_HOLE] = {"hole", 1, 1},
     };

@@ -3,7 +3,6 @@
 
 #include "tests/harness/path.h"
 
-#define MILLION 1000000u
 #define NS_PER_SECOND 1000000000u
 #define IP4_HEADER 20u
 #define TCP_HEADER 20u
@@ -92,8 +91,11 @@ static void count_kind(tf_path_way *way, tf_slice packet)
 static uint64_t leaves_at(tf_path_way *way, uint64_t now, size_t len)
 {
     uint64_t rate = way->faults[TF_PATH_RATE];
-    if (rate == 0) {
-        return now;
+    uint64_t bloat = way->faults[TF_PATH_BLOAT];
+    double takes = (double)len * 8.0 * NS_PER_SECOND / (double)(rate != 0 ? rate : TF_BLOAT_RATE);
+    uint64_t leaves = tf_bloat_leaves(&way->bloat, now, bloat, (uint64_t)takes);
+    if (rate == 0 || bloat != 0) {
+        return leaves == TF_BLOAT_FULL ? TF_PATH_NEVER : leaves;
     }
     uint64_t from = way->free_at > now ? way->free_at : now;
     double waiting = (double)(from - now) * (double)rate / 8.0 / NS_PER_SECOND;
@@ -101,8 +103,8 @@ static uint64_t leaves_at(tf_path_way *way, uint64_t now, size_t len)
     if (waiting + (double)len > (double)most) {
         return TF_PATH_NEVER;
     }
-    way->free_at = from + (uint64_t)((double)len * 8.0 * NS_PER_SECOND / (double)rate);
-    return way->free_at;
+    way->free_at = from + (uint64_t)takes;
+    return way->free_at > leaves ? way->free_at : leaves;
 }
 
 static void put(tf_path_way *way, uint64_t leaves, tf_slice packet)
@@ -137,7 +139,7 @@ void tf_path_way_admit(tf_path_way *way, uint64_t now, tf_slice packet)
         way->too_long++;
         return;
     }
-    if (tf_test_random_chance(&way->random, faults[TF_PATH_LOSS], MILLION)) {
+    if (tf_burst_loses(&way->burst, &way->random, faults[TF_PATH_LOSS], faults[TF_PATH_BURST])) {
         way->lost++;
         return;
     }
@@ -147,7 +149,7 @@ void tf_path_way_admit(tf_path_way *way, uint64_t now, tf_slice packet)
         return;
     }
     put(way, leaves, packet);
-    if (tf_test_random_chance(&way->random, faults[TF_PATH_REPEAT], MILLION)) {
+    if (tf_test_random_chance(&way->random, faults[TF_PATH_REPEAT], TF_BURST_MILLION)) {
         way->repeated++;
         put(way, leaves, packet);
     }

@@ -32,9 +32,11 @@ typedef enum tf_scenario_fault {
     TF_FAULT_DELAY,     /* us, one way */
     TF_FAULT_JITTER,    /* us more, at random */
     TF_FAULT_LOSS,      /* millionths */
+    TF_FAULT_BURST,     /* packets in a row that loss takes on average; 0 and 1: each by itself */
     TF_FAULT_REPEAT,    /* millionths */
     TF_FAULT_RATE,      /* bits a second; 0: any */
     TF_FAULT_QUEUE,     /* bytes that wait for the rate; 0: the default of whoever emulates it */
+    TF_FAULT_BLOAT,     /* us: the queue before the rate (or 20 Mbit/s) is that long, and others fill it (bloat.h) */
     TF_FAULT_MTU,       /* bytes of a packet; 0: any */
     TF_FAULT_BLACKHOLE, /* 1: what goes in is gone, nobody is told; this and the next two are 0 or 1 */
     TF_FAULT_STALL,     /* 1: nothing moves, connections stay */

@@ -13,9 +13,11 @@ static const fault_row rows[TF_FAULT_COUNT] = {
     [TF_FAULT_DELAY] = {"delay", TF_UNIT_TIME, {0, 60 * TF_SECOND}},
     [TF_FAULT_JITTER] = {"jitter", TF_UNIT_TIME, {0, 60 * TF_SECOND}},
     [TF_FAULT_LOSS] = {"loss", TF_UNIT_PERCENT, {0, 1000000}},
+    [TF_FAULT_BURST] = {"burst", TF_UNIT_COUNT, {0, 1000}},
     [TF_FAULT_REPEAT] = {"repeat", TF_UNIT_PERCENT, {0, 1000000}},
     [TF_FAULT_RATE] = {"rate", TF_UNIT_BITS, {0, UINT64_C(100000000000)}},
     [TF_FAULT_QUEUE] = {"queue", TF_UNIT_BYTES, {0, 64u << 20}},
+    [TF_FAULT_BLOAT] = {"bufferbloat", TF_UNIT_TIME, {TF_MS, 10 * TF_SECOND}},
     [TF_FAULT_MTU] = {"mtu", TF_UNIT_BYTES, {0, 65535}},
     [TF_FAULT_BLACKHOLE] = {"blackhole", TF_UNIT_NONE, {0, 0}},
     [TF_FAULT_STALL] = {"stall", TF_UNIT_NONE, {0, 0}},
@@ -41,8 +43,11 @@ const char *tf_scenario_fault_name(tf_scenario_fault fault)
 
 static void unknown_fault(tf_scenario_parser *p, const char *word)
 {
-    tf_scenario_error(
-        p, "'%.40s': a route has delay, jitter, loss, repeat, rate, queue, mtu, blackhole, stall, cut, flap", word);
+    tf_scenario_error(p,
+                      "'%.40s': a route has delay, jitter, loss, burst, repeat, rate, queue, bufferbloat, mtu, "
+                      "blackhole, stall, cut, "
+                      "flap",
+                      word);
 }
 
 /* FAULT [VALUE] [in|out], to the end of the line. False: an error was told. */
