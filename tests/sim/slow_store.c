@@ -7,17 +7,35 @@ static void slow_submit(void *ctx, tf_store_group *group)
     s->due = s->now + s->least + tf_test_random_below(s->random, s->spread + 1);
 }
 
-/* Commits the first `count` ops and refuses the rest. */
-static void commit(slow_store *s, size_t count)
+static void commit_part(slow_store *s, size_t from, size_t count)
 {
     tf_store_event_type type;
-    tf_store_group part = {s->group->ops, count};
+    tf_store_group part = {s->group->ops + from, count};
     if (count > 0) {
         s->inner.table->submit(s->inner.ctx, &part);
         (void)s->inner.table->poll(s->inner.ctx, &type);
     }
-    for (size_t i = count; i < s->group->count; i++) {
-        s->group->ops[i].outcome = TF_REFUSAL_STORE_FULL;
+}
+
+/* What may pass although the store takes nothing more. */
+static bool passes(const slow_store *s, const tf_store_op *op)
+{
+    return s->refuses == TF_REFUSAL_STORE_FULL && op->kind != TF_STORE_APPEND && op->kind != TF_STORE_CREATE;
+}
+
+/* Commits the first `count` ops and refuses the rest. */
+static void commit(slow_store *s, size_t count)
+{
+    if (s->refuses == TF_REFUSAL_NONE) {
+        commit_part(s, 0, count);
+    }
+    for (size_t i = 0; i < s->group->count; i++) {
+        tf_store_op *op = &s->group->ops[i];
+        if (i < count && passes(s, op)) {
+            commit_part(s, i, 1);
+        } else if (i >= count || s->refuses != TF_REFUSAL_NONE) {
+            op->outcome = i < count ? s->refuses : TF_REFUSAL_STORE_FULL;
+        }
     }
     s->group = NULL;
     s->due = TF_NEVER;
@@ -108,6 +126,9 @@ static void slow_get_stats(void *ctx, tf_store_stats *out)
 {
     slow_store *s = ctx;
     s->inner.table->get_stats(s->inner.ctx, out);
+    if (s->refuses != TF_REFUSAL_NONE) {
+        out->state = s->refuses == TF_REFUSAL_STORE_FULL ? TF_STORE_FULL : TF_STORE_UNAVAILABLE;
+    }
 }
 
 void slow_init(slow_store *s, tf_test_random *random, const tf_mem *mem)

@@ -15,6 +15,7 @@ typedef struct slow_store {
     tf_time spread;    /* and up to so much more */
     unsigned refusals; /* in 1/1000: of a group; after some ops, all the rest is refused */
     unsigned later;    /* in 1/1000: of a read */
+    tf_refusal refuses; /* STORE_FULL: of what takes room, UNAVAILABLE: of all, from the next commit on; NONE */
     tf_store_group *group;
     tf_time due; /* of the group, or of the reads that wait; TF_NEVER */
     bool reads_wait;
