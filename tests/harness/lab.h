@@ -78,6 +78,47 @@ typedef struct tf_lab_shared {
 tf_lab_shared *tf_lab_shared_new(const tf_scenario *s);
 void tf_lab_shared_free(tf_lab_shared *shared);
 
+/* -- what happens -------------------------------------------------------------------------------------------------- */
+
+/* Plays the timeline. The first four are the caller's to set. */
+typedef struct tf_lab_timeline {
+    const tf_scenario *s;
+    /* Of clients that are not direct, when something changes. */
+    void (*apply)(void *ctx, uint32_t node, tf_route route, tf_scenario_way way, const tf_scenario_state *state);
+    void (*act)(void *ctx, const tf_scenario_act *act);
+    void *ctx;
+    tf_time changed; /* for when the routes are as they should be; TF_NEVER: as before the start */
+    tf_scenario_state states[TF_SCENARIO_NODES_MAX][TF_ROUTE_COUNT][TF_WAY_COUNT]; /* as they were applied */
+    bool applied;
+    uint32_t next_act;
+} tf_lab_timeline;
+
+/* The routes become as they are before the traffic starts. */
+void tf_lab_timeline_begin(tf_lab_timeline *t);
+/* Does what is due by now, a time from the start. When the next thing is. */
+tf_time tf_lab_timeline_play(tf_lab_timeline *t, tf_time now);
+
+/* -- what came of it ----------------------------------------------------------------------------------------------- */
+
+/* Takes what the clients noted to the verdict. The first three, and later the start, are the caller's to set. */
+typedef struct tf_lab_reader {
+    const tf_scenario *s;
+    const tf_lab_shared *shared;
+    tf_lab_verdict *verdict;
+    tf_time start; /* 0: not yet */
+    size_t records_read[TF_SCENARIO_SUBS_MAX];
+    size_t samples_read[TF_SCENARIO_NODES_MAX];
+    tf_time complete_at; /* since when all is there; 0: it is not */
+} tf_lab_reader;
+
+void tf_lab_reader_read(tf_lab_reader *r);
+/* All clients are ready for the traffic. */
+bool tf_lab_reader_is_ready(const tf_lab_reader *r);
+/* Whether the run is over, for better or worse. now: not before what was read last. */
+bool tf_lab_reader_is_over(tf_lab_reader *r, tf_time now);
+/* What was read and noted is judged. ended: when the clients were told to end. */
+const tf_lab_results *tf_lab_reader_end(tf_lab_reader *r, tf_time ended);
+
 /* -- a client ------------------------------------------------------------------------------------------------------ */
 
 typedef struct tf_lab_role {

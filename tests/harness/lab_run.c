@@ -13,52 +13,25 @@
 
 typedef struct run {
     tf_lab lab;
-    tf_lab_verdict *verdict;
+    tf_lab_reader reader;
     struct event *timer;
     struct event *signals[3];
-    tf_time start;   /* 0: not yet */
-    tf_time changed; /* for when the routes are as they should be, from the start; TF_NEVER: as before it */
-    tf_scenario_state states[TF_SCENARIO_NODES_MAX][TF_ROUTE_COUNT][TF_WAY_COUNT]; /* as they were applied */
-    bool applied;
-    uint32_t next_act;
-    size_t records_read[TF_SCENARIO_SUBS_MAX];
-    size_t samples_read[TF_SCENARIO_NODES_MAX];
+    tf_lab_timeline timeline;
     tf_time set_up_until;
-    tf_time complete_at; /* since when all is there; 0: it is not */
-    tf_time ends_at;     /* since when the clients are to end; 0: they are not */
-    bool is_one_gone;    /* a client at the end, killed for good: the relay would wait for it before it ends */
+    tf_time ends_at;  /* since when the clients are to end; 0: they are not */
+    bool is_one_gone; /* a client at the end, killed for good: the relay would wait for it before it ends */
     bool interrupted;
 } run;
 
 /* -- routes and acts ----------------------------------------------------------------------------------------------- */
 
-static void apply_client(run *r, uint32_t node, tf_time now)
+static void apply(void *ctx, uint32_t node, tf_route route, tf_scenario_way way, const tf_scenario_state *state)
 {
-    for (int route = 0; route < TF_ROUTE_COUNT; route++) {
-        for (int way = 0; way < TF_WAY_COUNT; way++) {
-            tf_scenario_state state;
-            tf_scenario_state *before = &r->states[node][route][way];
-            tf_scenario_state_at(r->lab.s, node, (tf_route)route, (tf_scenario_way)way, now, &state);
-            if (!r->applied || memcmp(&state, before, sizeof(state)) != 0) {
-                *before = state;
-                r->lab.kind->apply(r->lab.net, node, (tf_route)route, (tf_scenario_way)way, &state);
-            }
-        }
-    }
+    const run *r = ctx;
+    r->lab.kind->apply(r->lab.net, node, route, way, state);
 }
 
-static void apply_all(run *r, tf_time now)
-{
-    for (uint32_t i = 0; i < r->lab.s->node_count; i++) {
-        if (!r->lab.s->nodes[i].is_relay && !r->lab.s->nodes[i].is_direct) {
-            apply_client(r, i, now);
-        }
-    }
-    r->applied = true;
-    r->changed = now;
-}
-
-static void rebind(run *r, uint32_t node)
+static void rebind(const run *r, uint32_t node)
 {
     for (uint32_t i = 0; i < r->lab.s->node_count; i++) {
         if ((node == UINT32_MAX || node == i) && r->lab.kind->rebind != NULL) {
@@ -67,8 +40,9 @@ static void rebind(run *r, uint32_t node)
     }
 }
 
-static void act(run *r, const tf_scenario_act *a)
+static void act(void *ctx, const tf_scenario_act *a)
 {
+    run *r = ctx;
     switch (a->kind) {
     case TF_ACT_KILL:
         tf_lab_signal(&r->lab, a->node, SIGKILL);
@@ -91,92 +65,13 @@ static void act(run *r, const tf_scenario_act *a)
     }
 }
 
-/* Does what is due by now. When the next thing is. */
-static tf_time play(run *r, tf_time now)
-{
-    const tf_scenario *s = r->lab.s;
-    if (r->changed == TF_NEVER || tf_scenario_next_change(s, r->changed) <= now) {
-        apply_all(r, now);
-    }
-    while (r->next_act < s->act_count && s->acts[r->next_act].at <= now) {
-        act(r, &s->acts[r->next_act++]);
-    }
-    tf_time next = tf_scenario_next_change(s, now);
-    return r->next_act < s->act_count ? tf_time_min(next, s->acts[r->next_act].at) : next;
-}
-
-/* -- what the clients saw ------------------------------------------------------------------------------------------ */
-
-static void read_records(run *r)
-{
-    for (uint32_t i = 0; i < r->lab.s->sub_count; i++) {
-        const tf_lab_shared_sub *sub = &r->lab.shared->subs[i];
-        size_t count = atomic_load(&sub->count);
-        for (size_t *at = &r->records_read[i]; *at < count; ++*at) {
-            const tf_lab_record *record = &sub->records[*at < sub->capacity ? *at : sub->capacity - 1];
-            tf_time when = record->at > r->start ? record->at - r->start : 0;
-            tf_lab_verdict_delivered(r->verdict, i, record->flow, record->number, when, record->intact);
-        }
-    }
-}
-
-static void read_samples(run *r)
-{
-    for (uint32_t i = 0; i < r->lab.s->node_count; i++) {
-        const tf_lab_shared_client *client = &r->lab.shared->clients[i];
-        size_t count = atomic_load(&client->count);
-        for (; r->samples_read[i] < count; r->samples_read[i]++) {
-            tf_lab_verdict_sample(r->verdict, i, &client->samples[r->samples_read[i]]);
-        }
-    }
-}
-
-static void read_messages(run *r)
-{
-    for (uint32_t i = 0; i < r->lab.s->flow_count; i++) {
-        for (uint32_t k = 0; k < r->lab.s->flows[i].count; k++) {
-            uint8_t state = r->lab.shared->flows[i].messages[k];
-            if (state != TF_LAB_UNSENT) {
-                tf_lab_verdict_sent(r->verdict, i, k);
-            }
-            if (state == TF_LAB_ACKED) {
-                tf_lab_verdict_acked(r->verdict, i, k);
-            } else if (state == TF_LAB_REFUSED) {
-                tf_lab_verdict_refused(r->verdict, i, k);
-            }
-        }
-    }
-}
-
-static bool is_complete(const run *r)
-{
-    bool complete = true;
-    for (uint32_t i = 0; i < r->lab.s->flow_count && complete; i++) {
-        complete = atomic_load(&r->lab.shared->flows[i].answered) >= r->lab.s->flows[i].count;
-    }
-    for (uint32_t i = 0; i < r->lab.s->sub_count && complete; i++) {
-        complete = tf_lab_verdict_is_complete(r->verdict, i);
-    }
-    return complete;
-}
-
 /* -- the steps of a run -------------------------------------------------------------------------------------------- */
-
-static bool clients_are_ready(const run *r)
-{
-    for (uint32_t i = 0; i < r->lab.s->node_count; i++) {
-        if (i != r->lab.s->relay && !atomic_load(&r->lab.shared->clients[i].ready)) {
-            return false;
-        }
-    }
-    return true;
-}
 
 static void set_up(run *r, tf_time now)
 {
-    if (clients_are_ready(r)) {
-        r->start = now + TF_LAB_POLL;
-        atomic_store(&r->lab.shared->start, r->start);
+    if (tf_lab_reader_is_ready(&r->reader)) {
+        r->reader.start = now + TF_LAB_POLL;
+        atomic_store(&r->lab.shared->start, r->reader.start);
     } else if (now > r->set_up_until) {
         tf_lab_fail(&r->lab, "a client could not connect and subscribe within %d s", (int)(TF_LAB_SETUP / TF_SECOND));
     }
@@ -222,22 +117,6 @@ static bool go_on_ending(run *r, tf_time now)
     return false;
 }
 
-/* Whether the run is over, for better or worse. */
-static bool is_over(run *r, tf_time now)
-{
-    tf_time length = tf_scenario_length(r->lab.s);
-    if (r->start == 0 || now < r->start + length) {
-        return false;
-    }
-    if (!is_complete(r)) {
-        r->complete_at = 0;
-        return now > r->start + length + r->lab.s->patience;
-    }
-    /* Not `now`: what was read meanwhile may have come after it. */
-    r->complete_at = r->complete_at == 0 ? tf_edge_now() : r->complete_at;
-    return now >= r->complete_at + TF_LAB_LINGER;
-}
-
 static void on_timer(int fd, short what, void *ctx)
 {
     run *r = ctx;
@@ -246,19 +125,19 @@ static void on_timer(int fd, short what, void *ctx)
     (void)fd;
     (void)what;
     tf_lab_reap(&r->lab);
-    read_records(r);
-    read_samples(r);
+    tf_lab_reader_read(&r->reader);
     if (r->ends_at != 0) {
         if (go_on_ending(r, now)) {
             (void)event_base_loopbreak(r->lab.base);
             return;
         }
-    } else if (r->lab.failure[0] != '\0' || r->interrupted || is_over(r, now)) {
+    } else if (r->lab.failure[0] != '\0' || r->interrupted || tf_lab_reader_is_over(&r->reader, tf_edge_now())) {
         begin_end(r, now);
-    } else if (r->start == 0) {
+    } else if (r->reader.start == 0) {
         set_up(r, now);
-    } else if (now >= r->start) {
-        next = tf_time_min(next, tf_time_add(r->start, play(r, now - r->start)));
+    } else if (now >= r->reader.start) {
+        next =
+            tf_time_min(next, tf_time_add(r->reader.start, tf_lab_timeline_play(&r->timeline, now - r->reader.start)));
     }
     now = tf_edge_now();
     tf_time wait = next > now ? next - now : 0;
@@ -363,8 +242,9 @@ static bool open_run(run *r)
     if (lab->shared != NULL) {
         samples = lab->shared->clients[0].capacity;
     }
+    r->reader = (tf_lab_reader){.s = lab->s, .shared = lab->shared};
     if (lab->shared == NULL || !make_loop(r) ||
-        tf_lab_verdict_new(&r->verdict, lab->s, samples, tf_edge_mem()) != TF_OK) {
+        tf_lab_verdict_new(&r->reader.verdict, lab->s, samples, tf_edge_mem()) != TF_OK) {
         tf_lab_fail(lab, "no memory");
         return false;
     }
@@ -394,7 +274,7 @@ static bool open_run(run *r)
 
 static void start_clients(run *r)
 {
-    apply_all(r, TF_NEVER);
+    tf_lab_timeline_begin(&r->timeline);
     for (uint32_t i = 0; i < r->lab.s->node_count; i++) {
         if (i != r->lab.s->relay) {
             tf_lab_start(&r->lab, i);
@@ -413,20 +293,18 @@ bool tf_lab_run(const tf_scenario *s, const tf_lab_options *options, tf_lab_verd
     }
     r->lab = (tf_lab){.s = s, .options = options};
     r->lab.kind = options->mode == TF_LAB_NAMESPACES ? &tf_lab_namespaces : &tf_lab_forwarders;
-    r->changed = TF_NEVER;
+    r->timeline = (tf_lab_timeline){.s = s, .apply = apply, .act = act, .ctx = r};
     if (open_run(r)) {
         start_clients(r);
         on_timer(-1, 0, r);
         (void)event_base_dispatch(r->lab.base);
-        read_messages(r);
-        tf_time end = r->complete_at != 0 ? r->complete_at : r->ends_at;
-        *results = tf_lab_verdict_end(r->verdict, r->start != 0 && end > r->start ? end - r->start : 0);
+        *results = tf_lab_reader_end(&r->reader, r->ends_at);
     }
     (void)snprintf(why, TF_LAB_TEXT_MAX, "%s", r->lab.failure);
     bool good = r->lab.failure[0] == '\0';
-    *out = good ? r->verdict : NULL;
+    *out = good ? r->reader.verdict : NULL;
     if (!good) {
-        tf_lab_verdict_free(r->verdict);
+        tf_lab_verdict_free(r->reader.verdict);
     }
     if (options->keep && r->lab.folder[0] != '\0') {
         (void)fprintf(stderr, "twofold-lab: logs and the store are in %s\n", r->lab.folder);
