@@ -159,9 +159,11 @@ static bool change_byte(tf_lossy_files *lossy, const char *text, uint64_t offset
     const tf_lossy_name *found = tf_lossy_find_name(&lossy->live, text);
     bool there = found != NULL && offset < found->inode->live.size;
     if (there && cached) {
+        tf_lossy_image_fill(&found->inode->live, offset + 1);
         found->inode->live.bytes[offset] ^= mask;
     }
     if (there && offset < found->inode->disk.size) {
+        tf_lossy_image_fill(&found->inode->disk, offset + 1);
         found->inode->disk.bytes[offset] ^= mask;
     }
     tf_lossy_unlock(lossy);
@@ -181,7 +183,10 @@ bool tf_lossy_files_rot(tf_lossy_files *lossy, const char *text, uint64_t offset
 tf_slice tf_lossy_files_bytes(tf_lossy_files *lossy, const char *text)
 {
     tf_lossy_lock(lossy);
-    const tf_lossy_name *found = tf_lossy_find_name(&lossy->live, text);
+    tf_lossy_name *found = tf_lossy_find_name(&lossy->live, text);
+    if (found != NULL) {
+        tf_lossy_image_fill(&found->inode->live, found->inode->live.size);
+    }
     tf_slice bytes = found == NULL ? tf_slice_of(NULL, 0)
                                    : tf_slice_of(found->inode->live.bytes, (size_t)found->inode->live.size);
     tf_lossy_unlock(lossy);

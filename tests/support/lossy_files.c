@@ -155,9 +155,7 @@ static tf_err lossy_read_at(void *ctx, tf_file *file, uint64_t offset, void *out
         const tf_lossy_image *live = &file->inode->live;
         uint64_t left = offset < live->size ? live->size - offset : 0;
         *got = left < len ? (size_t)left : len;
-        if (*got > 0) {
-            memcpy(out, live->bytes + offset, *got);
-        }
+        tf_lossy_image_read(live, offset, out, *got);
     }
     tf_lossy_unlock(lossy);
     return err;

@@ -5,44 +5,73 @@
 
 #define BLOCK 512u
 
-static void image_resize(tf_lossy_image *image, uint64_t size)
+void tf_lossy_image_fill(tf_lossy_image *image, uint64_t end)
 {
-    if (size > image->room) {
-        uint64_t room = size < 2 * image->room ? 2 * image->room : size;
+    if (end > image->room) {
+        uint64_t room = end < 2 * image->room ? 2 * image->room : end;
         uint8_t *bytes = tf_lossy_get((size_t)room);
-        if (image->size > 0) {
-            memcpy(bytes, image->bytes, (size_t)image->size);
+        if (image->room > 0) {
+            memcpy(bytes, image->bytes, (size_t)image->room);
         }
         free(image->bytes);
         image->bytes = bytes;
         image->room = room;
     }
-    if (size < image->size) {
-        memset(image->bytes + size, 0, (size_t)(image->size - size));
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Only where there are bytes. */
+static void image_zero(tf_lossy_image *image, uint64_t from, uint64_t end)
+{
+    end = least(end, image->room);
+    if (from < end) {
+        memset(image->bytes + from, 0, (size_t)(end - from));
     }
+}
+
+static void image_resize(tf_lossy_image *image, uint64_t size)
+{
+    image_zero(image, size, image->size);
     image->size = size;
 }
 
 /* bytes NULL: zeros. */
 static void image_write(tf_lossy_image *image, uint64_t offset, const uint8_t *bytes, uint64_t len)
 {
-    uint64_t old = image->size;
-    if (len > 0 && offset + len > old) {
-        image_resize(image, offset + len);
+    if (len > 0 && offset + len > image->size) {
+        image->size = offset + len;
     }
-    if (bytes != NULL && len > 0) {
+    if (bytes == NULL) {
+        image_zero(image, offset, offset + len);
+    } else if (len > 0) {
+        tf_lossy_image_fill(image, offset + len);
         memcpy(image->bytes + offset, bytes, (size_t)len);
-    } else if (offset < old) {
-        memset(image->bytes + offset, 0, (size_t)(len < old - offset ? len : old - offset));
+    }
+}
+
+void tf_lossy_image_read(const tf_lossy_image *image, uint64_t offset, uint8_t *out, uint64_t len)
+{
+    uint64_t there = offset < image->room ? least(len, image->room - offset) : 0;
+    if (there > 0) {
+        memcpy(out, image->bytes + offset, (size_t)there);
+    }
+    if (there < len) {
+        memset(out + there, 0, (size_t)(len - there));
     }
 }
 
 void tf_lossy_image_copy(tf_lossy_image *to, const tf_lossy_image *from)
 {
+    uint64_t filled = least(from->size, from->room);
     image_resize(to, 0);
     image_resize(to, from->size);
-    if (from->size > 0) {
-        memcpy(to->bytes, from->bytes, (size_t)from->size);
+    tf_lossy_image_fill(to, filled);
+    if (filled > 0) {
+        memcpy(to->bytes, from->bytes, (size_t)filled);
     }
 }
 
@@ -103,6 +132,7 @@ static tf_lossy_change *take_change(tf_lossy_inode *inode)
 {
     tf_lossy_change *c = inode->changes;
     inode->changes = c == NULL ? NULL : c->next;
+    inode->last_change = inode->changes == NULL ? NULL : inode->last_change;
     return c;
 }
 
@@ -122,11 +152,12 @@ void tf_lossy_add_change(tf_lossy_inode *inode, tf_lossy_change_type type, uint6
             memcpy(c->bytes, bytes.data, bytes.len);
         }
     }
-    tf_lossy_change **end = &inode->changes;
-    while (*end != NULL) {
-        end = &(*end)->next;
+    if (inode->changes == NULL) {
+        inode->changes = c;
+    } else {
+        inode->last_change->next = c;
     }
-    *end = c;
+    inode->last_change = c;
     tf_lossy_apply(&inode->live, c);
 }
 

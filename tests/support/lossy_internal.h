@@ -10,11 +10,11 @@
 #define TF_LOSSY_NAMES_MAX 512u
 #define TF_LOSSY_FOLDERS_MAX 8u
 
-/* Bytes that grow; what is between is zeros. */
+/* Bytes that grow; what is between, or beyond those that it has, is zeros, and so is what it has beyond its size. */
 typedef struct tf_lossy_image {
     uint8_t *bytes;
     uint64_t size;
-    uint64_t room;
+    uint64_t room; /* of `bytes` */
 } tf_lossy_image;
 
 typedef enum tf_lossy_change_type {
@@ -38,6 +38,7 @@ typedef struct tf_lossy_inode {
     tf_lossy_image live; /* as it is read */
     tf_lossy_image disk; /* as it was synced */
     tf_lossy_change *changes; /* in their order */
+    tf_lossy_change *last_change;
     unsigned opened;
     bool locked;
 } tf_lossy_inode;
@@ -92,6 +93,10 @@ void tf_lossy_unlock(tf_lossy_files *lossy);
 
 /* -- lossy_inode.c -------------------------------------------------------------------------------------------------- */
 
+/* It has its bytes up to there. */
+void tf_lossy_image_fill(tf_lossy_image *image, uint64_t end);
+/* offset + len is not beyond its size */
+void tf_lossy_image_read(const tf_lossy_image *image, uint64_t offset, uint8_t *out, uint64_t len);
 void tf_lossy_image_copy(tf_lossy_image *to, const tf_lossy_image *from);
 void tf_lossy_apply(tf_lossy_image *image, const tf_lossy_change *c);
 /* Of the live image, and to be synced. ZEROS: as many as the slice is long; SIZE: `offset` is the size. */

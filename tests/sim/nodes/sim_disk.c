@@ -16,7 +16,7 @@
 #include "tests/sim/nodes/threads.h"
 #include "tests/sim/seeds.h"
 
-#define SEEDS_DEFAULT 300u
+#define SEEDS_DEFAULT 150u
 #define GROUPS 60u
 #define WAITING_MAX 8u
 #define PATIENCE (20 * TF_SECOND) /* in good weather all is answered by then */
