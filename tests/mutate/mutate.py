@@ -28,6 +28,7 @@ import time
 import build
 import operators
 from areas import AREAS
+from explained import Explained
 
 SLOWER = 5 # a test may take so many times what it takes by rights,
 EXTRA = 2  # and so many seconds, of the processor; what takes longer hangs
@@ -37,6 +38,10 @@ MEMORY = 4 << 20  # KiB
 class Test:
     def __init__(self, name, command):
         self.name, self.command, self.seconds = name, command, None
+
+    def is_named_after(self, path):
+        module = re.sub(r"\W", "_", os.path.splitext(path)[0])
+        return self.name.startswith("test_" + module) or ("test_" + module).startswith(self.name)
 
     def run(self, environment, folder):
         """Does it pass? Or: crash, hang, failure."""
@@ -64,33 +69,10 @@ class Test:
         return passed
 
 
-class Explained:
-    """Mutants that survive with a reason: a path; below it pairs of lines (- original, + mutant); the reason."""
-
-    def __init__(self, path):
-        self.reasons, self.path, folder, pairs = {}, path, None, []
-        for line in open(path, encoding="utf-8") if path else ():
-            text = line.strip()
-            if not text or line.startswith("#"):
-                continue
-            if not line.startswith(" "):
-                folder = text
-            elif text.startswith("- "):
-                pairs.append([folder, text[2:], None])
-            elif text.startswith("+ "):
-                pairs.append([folder, pairs.pop()[1], text[2:]])
-            else:
-                self.reasons.update({tuple(pair): text for pair in pairs})
-                pairs = []
-
-    def out_of_date(self, texts):
-        return [key for key in self.reasons if key[0] in texts and
-                key[1] not in {line.strip() for line in texts[key[0]].split("\n")}]
-
-
 class Run:
-    def __init__(self, made, tests, explained, log):
-        self.build, self.tests, self.explained, self.log = made, tests, explained, log
+    def __init__(self, made, tests, explained, options):
+        self.build, self.tests, self.explained = made, tests, explained
+        self.log, self.quick = options.log, options.quick
         self.counts = collections.Counter()
         self.kills = collections.Counter()  # (path, name of a test)
         self.objects = {}                   # path: digests of objects that were seen
@@ -132,11 +114,10 @@ class Run:
 
     def ordered(self, path):
         """The likeliest to notice first: those named after the module, and those that noticed changes of this file."""
-        module = re.sub(r"\W", "_", os.path.splitext(path)[0])
+        tests = [test for test in self.tests if test.seconds <= self.quick or test.is_named_after(path)]
         with self.lock:
-            return sorted(self.tests, key=lambda test: (
-                -(1 + self.kills[path, test.name]) / (test.seconds + 0.02) *
-                (4 if module in test.name or test.name.removeprefix("test_") in module else 1)))
+            return sorted(tests, key=lambda test: (
+                -(1 + self.kills[path, test.name]) / (test.seconds + 0.02) * (4 if test.is_named_after(path) else 1)))
 
     def judge(self, mutant, text):
         """killed, survived, explained, same, or refused by the compiler; and by which test."""
@@ -247,9 +228,8 @@ def run_area(area, options, made, kinds):
         return True
     tests = tests_of(made, AREAS[area]["tests"])
     measure(tests, made)
-    tests = [test for test in tests if test.seconds <= options.quick]
     explained = Explained(options.explain)
-    run = Run(made, tests, explained, options.log)
+    run = Run(made, tests, explained, options)
     run.many(mutants, texts, options.count, options.jobs)
     stale = explained.out_of_date(texts)
     for path, original, _ in stale:
@@ -268,7 +248,8 @@ def main():
     parser.add_argument("--seed", default="1")
     parser.add_argument("--count", type=int, default=400, help="mutants that tests judge, in each area (400)")
     parser.add_argument("--file", default="*", help="only files of this pattern")
-    parser.add_argument("--quick", type=float, default=1000, help="only tests that take at most so many seconds")
+    parser.add_argument("--quick", type=float, default=1000,
+                        help="only tests that take at most so many seconds, and those named after the file")
     parser.add_argument("--list", action="store_true", help="only say which would be tried")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--build", default=os.path.join(build.ROOT, "build", "mutate"))
