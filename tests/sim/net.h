@@ -97,7 +97,7 @@ bool net_is_open(const net *n);
 size_t net_room(const net *n, unsigned end);
 void net_write(net *n, unsigned end, tf_slice bytes);
 /* The stream breaks: of what is under way, `keep` bytes in each direction still arrive; each end learns of it after its
- * own delay. */
+ * own delay (TF_NEVER: it does not). */
 void net_cut(net *n, const size_t keep[NET_ENDS], const tf_time learns[NET_ENDS]);
 /* `end` has closed its socket: what it wrote still arrives, then the other end learns that the stream is gone. Nothing more
  * comes to `end`, and it writes nothing more. */

@@ -165,6 +165,9 @@ void net_heal_stream(net *n, unsigned end)
 
 static void break_end(net *n, unsigned end, tf_time learns, uint64_t generation)
 {
+    if (learns == TF_NEVER) {
+        return;
+    }
     net_push(n, n->now + learns, (net_queued){.kind = KIND_BROKEN, .end = end, .generation = generation});
 }
 
@@ -198,9 +201,20 @@ uint64_t net_written(const net *n, unsigned end)
     return n->pipes[end].written;
 }
 
+/* The writer's end of the stream has come. */
+static bool end_of_stream(net *n, unsigned writer, net_event *out)
+{
+    *out = (net_event){.type = NET_BROKEN, .end = 1 - writer, .generation = n->generation};
+    net_clear_pipe(&n->pipes[0]);
+    net_clear_pipe(&n->pipes[1]);
+    n->open = false;
+    return true;
+}
+
 bool net_arrival(net *n, const net_queued *event, net_event *out)
 {
     pipe_state *pipe = &n->pipes[event->end];
+    const pipe_state *back = &n->pipes[1 - event->end];
     if (!n->open || event->generation != n->generation) {
         return false;
     }
@@ -213,24 +227,21 @@ bool net_arrival(net *n, const net_queued *event, net_event *out)
         schedule(n, event->end);
         return false;
     }
+    if (c->is_end) {
+        return end_of_stream(n, event->end, out);
+    }
     pipe->first = c->next;
     pipe->last = pipe->first == NULL ? NULL : pipe->last;
-    if (c->is_end) {
-        *out = (net_event){.type = NET_BROKEN, .end = 1 - event->end, .generation = n->generation};
-        free(c);
-        net_clear_pipe(&n->pipes[0]);
-        net_clear_pipe(&n->pipes[1]);
-        n->open = false;
-        return true;
+    net_push(n, n->now + back->set.delay,
+             (net_queued){.kind = KIND_CONFIRM, .end = event->end, .generation = n->generation, .len = c->len});
+    if (!back->finished) {
+        n->lent = tf_test_exact(tf_slice_of(c->data, c->len));
+        *out = (net_event){
+            .type = NET_BYTES, .end = 1 - event->end, .generation = n->generation, .data = n->lent, .len = c->len};
     }
-    n->lent = tf_test_exact(tf_slice_of(c->data, c->len));
-    *out = (net_event){
-        .type = NET_BYTES, .end = 1 - event->end, .generation = n->generation, .data = n->lent, .len = c->len};
-    net_push(n, n->now + n->pipes[1 - event->end].set.delay,
-         (net_queued){.kind = KIND_CONFIRM, .end = event->end, .generation = n->generation, .len = c->len});
     free(c);
     schedule(n, event->end);
-    return !n->pipes[1 - event->end].finished;
+    return !back->finished;
 }
 
 bool net_confirm(net *n, const net_queued *event, net_event *out)
