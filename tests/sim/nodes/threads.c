@@ -9,6 +9,7 @@
 #include <time.h>
 #include <ucontext.h>
 
+#include "tests/sim/nodes/threads_calls.h"
 #include "tests/support/support.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -237,6 +238,7 @@ void threads_begin(uint64_t seed)
     steps = 0;
     trace = 0;
     threads[0].state = STATE_READY;
+    threads_take_calls(true);
 }
 
 void threads_end(void)
@@ -249,6 +251,7 @@ void threads_end(void)
         threads[i] = (thread){.state = STATE_NONE};
     }
     used = 1;
+    threads_take_calls(false);
 }
 
 void threads_run(tf_time now)
@@ -293,29 +296,6 @@ uint64_t threads_trace(void)
 }
 
 /* -- in place of the C library's: threads --------------------------------------------------------------------------- */
-
-/* The linker's names for what it puts in place of others, and for the others. */
-#define IN_PLACE_OF(name) __asm__("__wrap_" #name)
-#define REAL(name) __asm__("__real_" #name)
-
-int thread_create(pthread_t *out, const pthread_attr_t *attributes, void *(*run)(void *), void *argument)
-    IN_PLACE_OF(pthread_create);
-int thread_join(pthread_t number, void **result) IN_PLACE_OF(pthread_join);
-int thread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes) IN_PLACE_OF(pthread_mutex_init);
-int thread_mutex_destroy(pthread_mutex_t *mutex) IN_PLACE_OF(pthread_mutex_destroy);
-int thread_mutex_lock(pthread_mutex_t *mutex) IN_PLACE_OF(pthread_mutex_lock);
-int thread_mutex_unlock(pthread_mutex_t *mutex) IN_PLACE_OF(pthread_mutex_unlock);
-int thread_cond_init(pthread_cond_t *condition, const pthread_condattr_t *attributes) IN_PLACE_OF(pthread_cond_init);
-int thread_cond_destroy(pthread_cond_t *condition) IN_PLACE_OF(pthread_cond_destroy);
-int thread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex) IN_PLACE_OF(pthread_cond_wait);
-int thread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex, const struct timespec *until)
-    IN_PLACE_OF(pthread_cond_timedwait);
-int thread_cond_signal(pthread_cond_t *condition) IN_PLACE_OF(pthread_cond_signal);
-int thread_cond_broadcast(pthread_cond_t *condition) IN_PLACE_OF(pthread_cond_broadcast);
-int thread_yield(void) IN_PLACE_OF(sched_yield);
-int thread_nanosleep(const struct timespec *span, struct timespec *left) IN_PLACE_OF(nanosleep);
-int thread_gettime(clockid_t clock, struct timespec *out) IN_PLACE_OF(clock_gettime);
-int real_clock_gettime(clockid_t clock, struct timespec *out) REAL(clock_gettime);
 
 static void prepare(thread *t)
 {
@@ -525,11 +505,8 @@ int thread_nanosleep(const struct timespec *span, struct timespec *left)
     return 0;
 }
 
-int thread_gettime(clockid_t clock, struct timespec *out)
+int thread_monotonic(struct timespec *out)
 {
-    if (clock != CLOCK_MONOTONIC) {
-        return real_clock_gettime(clock, out);
-    }
     *out = (struct timespec){.tv_sec = (time_t)(time_now / TF_SECOND), .tv_nsec = (long)(time_now % TF_SECOND) * 1000};
     return 0;
 }

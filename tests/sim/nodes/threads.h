@@ -1,9 +1,10 @@
 /* Threads of the product as coroutines on one thread, in virtual time, in an order that a seed decides. A program that
- * links this has these in place of the C library's, in all objects that are linked statically (the linker's --wrap):
- * pthread_create, _join, _mutex_*, _cond_*, sched_yield, nanosleep, clock_gettime of CLOCK_MONOTONIC. A coroutine runs
- * until it waits (a condition, a mutex that is held, a join, a sleep until a time), and now and then at a mutex, as the
- * seed decides; then the next runnable one is picked by the seed. The main stack is a thread, too: where it waits, the
- * others run, and time passes, until it need not wait any more; at its mutexes they may run a little, in no time.
+ * links this has these in place of the C library's between threads_begin and threads_end, in all objects that are linked
+ * statically (the linker's --wrap): pthread_create, _join, _mutex_*, _cond_*, sched_yield, nanosleep, clock_gettime of
+ * CLOCK_MONOTONIC. A coroutine runs until it waits (a condition, a mutex that is held, a join, a sleep until a time), and
+ * now and then at a mutex, as the seed decides; then the next runnable one is picked by the seed. The main stack is a
+ * thread, too: where it waits, the others run, and time passes, until it need not wait any more; at its mutexes they may
+ * run a little, in no time.
  *
  * A thread that yields is taken to look again after some tens of microseconds. Fibers are announced to AddressSanitizer.
  * A deadlock (all wait, none for a time), a mutex that is unlocked by another thread than it was locked by, or destroyed
