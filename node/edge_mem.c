@@ -5,6 +5,10 @@
 #include <sys/random.h>
 #include <time.h>
 
+#ifdef __GLIBC__ /* known since the headers above */
+#include <malloc.h>
+#endif
+
 static void *edge_alloc(void *ctx, size_t size)
 {
     (void)ctx;
@@ -21,6 +25,13 @@ const tf_mem *tf_edge_mem(void)
 {
     static const tf_mem mem = {edge_alloc, edge_free, NULL};
     return &mem;
+}
+
+void tf_edge_mem_trim(void)
+{
+#ifdef __GLIBC__
+    (void)malloc_trim(0);
+#endif
 }
 
 static void edge_fill(void *ctx, void *out, size_t len)

@@ -7,6 +7,9 @@
 /* calloc and free. */
 const tf_mem *tf_edge_mem(void);
 
+/* Hands freed memory back to the system, where the C library would keep it for later: some ms for 100 MB. */
+void tf_edge_mem_trim(void);
+
 /* getrandom(2). Ends the process should the system have none. */
 const tf_rand *tf_edge_rand(void);
 

@@ -91,11 +91,8 @@ tf_err tf_mem_cache_new(tf_mem_cache **out)
     return TF_OK;
 }
 
-void tf_mem_cache_free(tf_mem_cache *cache)
+void tf_mem_cache_trim(tf_mem_cache *cache)
 {
-    if (cache == NULL) {
-        return;
-    }
     for (size_t i = 0; i < CLASSES; i++) {
         while (cache->spares[i] != NULL) {
             spare *block = cache->spares[i];
@@ -103,7 +100,15 @@ void tf_mem_cache_free(tf_mem_cache *cache)
             free(block);
         }
     }
-    free(cache);
+    cache->kept = 0;
+}
+
+void tf_mem_cache_free(tf_mem_cache *cache)
+{
+    if (cache != NULL) {
+        tf_mem_cache_trim(cache);
+        free(cache);
+    }
 }
 
 const tf_mem *tf_mem_cache_get(const tf_mem_cache *cache)

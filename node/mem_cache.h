@@ -17,6 +17,8 @@ typedef struct tf_mem_cache tf_mem_cache;
 TF_MUST_CHECK tf_err tf_mem_cache_new(tf_mem_cache **out);
 /* Everything that was taken from it has been given back. NULL is fine. */
 void tf_mem_cache_free(tf_mem_cache *cache);
+/* Frees what it keeps: a few blocks here and there would hold a page each. */
+void tf_mem_cache_trim(tf_mem_cache *cache);
 /* Valid as long as the cache. */
 const tf_mem *tf_mem_cache_get(const tf_mem_cache *cache);
 /* Bytes of the freed blocks that it keeps. */

@@ -68,9 +68,27 @@ START_TEST(mem_cache_keeps_no_more_than_it_may)
 }
 END_TEST
 
+START_TEST(mem_cache_trimmed_keeps_nothing_and_goes_on)
+{
+    tf_mem_cache *cache = NULL;
+    ck_assert_int_eq(tf_mem_cache_new(&cache), TF_OK);
+    const tf_mem *mem = tf_mem_cache_get(cache);
+    for (int i = 0; i < 2; i++) {
+        void *small = take(mem, 40);
+        void *other = take(mem, 4000);
+        tf_free(mem, small, 40);
+        tf_mem_cache_trim(cache);
+        ck_assert_uint_eq(tf_mem_cache_kept(cache), 0);
+        tf_free(mem, other, 4000);
+    }
+    tf_mem_cache_free(cache);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {mem_cache_blocks_of_every_size_are_zeroed_again_and_again,
-                                  mem_cache_large_blocks_come_and_go, mem_cache_keeps_no_more_than_it_may, NULL};
+                                  mem_cache_large_blocks_come_and_go, mem_cache_keeps_no_more_than_it_may,
+                                  mem_cache_trimmed_keeps_nothing_and_goes_on, NULL};
     return tf_test_run("node/mem_cache", tests);
 }
