@@ -4,9 +4,11 @@
 #include <event2/event.h>
 #include <event2/event_struct.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
-#define BACKLOG 1024
+#include "proto/limits.h"
+
 #define PAUSE_MIN (100 * TF_MS)
 #define PAUSE_MAX (1 * TF_SECOND)
 #define PORT_TRIES 64
@@ -14,6 +16,7 @@
 struct tf_listener {
     const tf_mem *mem;
     tf_listener_accepted *accepted;
+    void (*turned_away)(void *ctx);
     void *ctx;
     int fd;
     int spare; /* given up for a moment to turn a client away; -1: there is none */
@@ -61,7 +64,7 @@ int tf_listen_tcp(const tf_address *address)
     if (fd < 0) {
         return -1;
     }
-    return listen(fd, BACKLOG) == 0 ? fd : give_up(fd);
+    return listen(fd, TF_BACKLOG) == 0 ? fd : give_up(fd);
 }
 
 int tf_listen_udp(const tf_address *address)
@@ -132,19 +135,39 @@ static void pause_for_a_while(tf_listener *listener)
     (void)evtimer_add(&listener->resume, &span);
 }
 
-/* No descriptor is left: one client is told so by a close, rather than left in the backlog, and the rest wait. */
-static void turn_away(tf_listener *listener)
+/* One client is told by a close that there is no descriptor for it, rather than left in the backlog, and the rest wait. */
+static void turn_away(tf_listener *listener, int fd)
 {
-    if (listener->spare >= 0) {
-        (void)close(listener->spare);
-        int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC);
-        if (fd >= 0) {
-            (void)close(fd);
-            listener->stats.turned_away++;
+    if (fd >= 0) {
+        (void)close(fd);
+        listener->stats.turned_away++;
+        if (listener->turned_away != NULL) {
+            listener->turned_away(listener->ctx);
         }
-        listener->spare = spare_open();
     }
     pause_for_a_while(listener);
+}
+
+static void use_spare(tf_listener *listener)
+{
+    int fd = -1;
+    if (listener->spare >= 0) {
+        (void)close(listener->spare);
+        fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC);
+    }
+    turn_away(listener, fd);
+    listener->spare = spare_open();
+}
+
+/* The lowest free number is given out first: from here on there are fewer left than are kept. */
+static bool is_kept(int fd)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        return false;
+    }
+    rlim_t kept = limit.rlim_cur / 4 < TF_DESCRIPTORS_KEPT ? limit.rlim_cur / 4 : TF_DESCRIPTORS_KEPT;
+    return (rlim_t)fd >= limit.rlim_cur - kept;
 }
 
 /* False: nothing more to accept in this turn. */
@@ -161,7 +184,7 @@ static bool accept_failed(tf_listener *listener, int error)
     case ENFILE:
     case ENOBUFS:
     case ENOMEM:
-        turn_away(listener);
+        use_spare(listener);
         return false;
     default: /* Linux passes on network errors of the new socket (accept(2)) */
         listener->stats.errors++;
@@ -181,6 +204,10 @@ static bool accept_one(tf_listener *listener)
     if (tf_address_from_sockaddr(&peer, (struct sockaddr *)&storage, len) != TF_OK) {
         (void)close(fd);
         return true;
+    }
+    if (is_kept(fd)) {
+        turn_away(listener, fd);
+        return false;
     }
     listener->wait = PAUSE_MIN;
     listener->stats.accepted++;
@@ -224,6 +251,7 @@ tf_err tf_listener_new(tf_listener **out, int fd, const tf_listener_config *conf
     }
     *listener = (tf_listener){.mem = config->mem,
                               .accepted = config->accepted,
+                              .turned_away = config->turned_away,
                               .ctx = config->ctx,
                               .fd = fd,
                               .spare = spare_open(),

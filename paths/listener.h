@@ -1,7 +1,8 @@
 /* A listening TCP socket that hands over accepted, non-blocking sockets; and ports that are free for TCP and UDP alike.
  *
- * At most TF_ACCEPT_TURN sockets are accepted in one turn of the loop. When the process is out of file descriptors, one
- * waiting client is turned away with a spare one and accepting pauses (100 ms, doubling up to 1 s). Each listener
+ * At most TF_ACCEPT_TURN sockets are accepted in one turn of the loop. When the process has no file descriptors left but
+ * TF_DESCRIPTORS_KEPT (at most a quarter of what it may have), which others in it need more, one waiting client is turned
+ * away and accepting pauses (100 ms, doubling up to 1 s); likewise, with a spare one, when it has none at all. Each listener
  * belongs to the thread that runs its event_base. */
 #ifndef TF_PATHS_LISTENER_H
 #define TF_PATHS_LISTENER_H
@@ -21,6 +22,7 @@ typedef struct tf_listener_config {
     struct event_base *base;
     const tf_mem *mem;
     tf_listener_accepted *accepted;
+    void (*turned_away)(void *ctx); /* a client, for want of descriptors; NULL: nobody wants to know */
     void *ctx;
 } tf_listener_config;
 

@@ -69,9 +69,15 @@
 #define TF_CURSORS_PER_CHANNEL 1024u
 #define TF_CHANNELS_MAX 65536u
 #define TF_SUBSCRIPTIONS_PER_PEER 1024u
-#define TF_PEERS_MAX 4096u
+#define TF_PEERS_MAX 4096u /* that a configuration names */
+#define TF_CONNECTIONS 16384u
+#define TF_CONNECTIONS_MAX 65536u
 #define TF_INSTANCES_PER_PEER 16u
-#define TF_HANDSHAKES_MAX 512u /* unauthenticated connections at a time */
+#define TF_HANDSHAKES 512u /* connections at a time that have no session yet; others wait to be accepted */
+#define TF_HANDSHAKES_MAX 4096u
+#define TF_LINGERS_MAX 512u /* connections that were ended and whose last bytes are on their way */
+#define TF_BACKLOG 4096u    /* connections that wait to be accepted; the system's own bound may be lower */
+#define TF_DESCRIPTORS_KEPT 64u /* for the store and for dials, when clients take all others */
 #define TF_OUT_QUEUE_ITEMS 16384u /* messages that wait for room in the ring of one connection */
 #define TF_OUT_QUEUE_BYTES (4u << 20)
 #define TF_STORE_MEMORY_BYTES (1u << 30)
@@ -135,6 +141,8 @@
 #define TF_UNREACHABLE_SPACING (1 * TF_SECOND) /* without any route each counts as one more */
 #define TF_CONNECT_TIMEOUT (10 * TF_SECOND)
 #define TF_HANDSHAKE_LIMIT (10 * TF_SECOND)
+#define TF_HANDSHAKE_PRESSED (2 * TF_SECOND) /* instead, while others wait to be accepted, */
+#define TF_HANDSHAKE_TURNS 8u                /* and it had its turn so often: it is the client that is slow */
 #define TF_TCP_RTO_MAX_MS 1000
 #define TF_TCP_USER_TIMEOUT_MS 3000
 #define TF_TCP_NOTSENT_LOWAT (16 * 1024)
@@ -164,6 +172,7 @@
 _Static_assert(TF_SEGMENT_DATA_MAX + TF_SEGMENT_HEADER + TF_FRAME_HEADER <= TF_PACKET_PLAIN_BASE, "a segment fits a base packet");
 _Static_assert(TF_BODY_MAX + 2048u <= TF_MESSAGE_MAX, "a body and its envelope fit a message");
 _Static_assert(TF_MAX_IN_FLIGHT_MAX <= TF_RESULTS_MAX, "every send in flight has a result");
+_Static_assert(TF_CONNECTIONS <= TF_CONNECTIONS_MAX && TF_HANDSHAKES <= TF_HANDSHAKES_MAX, "defaults within bounds");
 _Static_assert(TF_REPLAY_WINDOW % 64u == 0, "the replay window is whole words");
 _Static_assert(TF_WINDOW_SEGMENTS <= TF_WINDOW_SEGMENTS_MAX && TF_WINDOW_BYTES <= TF_WINDOW_BYTES_MAX, "defaults within bounds");
 

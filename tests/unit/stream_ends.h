@@ -166,7 +166,7 @@ static inline void set_up(void)
     ck_assert_int_eq(tf_identity_ssl_ctx(&server_tls, identities[1], true, allow, NULL), TF_OK);
     tf_address any;
     ck_assert_int_eq(tf_address_parse(&any, tf_slice_str("127.0.0.1"), 0), TF_OK);
-    const tf_listener_config config = {base, mem, on_accepted, NULL};
+    const tf_listener_config config = {.base = base, .mem = mem, .accepted = on_accepted};
     ck_assert_int_eq(tf_listener_new(&listener, tf_listen_tcp(&any), &config), TF_OK);
     let_in = true;
     accept_limit = LIMIT;

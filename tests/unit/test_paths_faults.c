@@ -140,7 +140,7 @@ START_TEST(listener_accept_that_fails_goes_on_later)
         tf_listener_stats stats;
         set_up();
         const tf_address any = loopback(0);
-        const tf_listener_config config = {base, mem, on_client, NULL};
+        const tf_listener_config config = {.base = base, .mem = mem, .accepted = on_client};
         ck_assert_int_eq(tf_listener_new(&accepting, tf_listen_tcp(&any), &config), TF_OK);
         const tf_address *to = tf_listener_local(accepting);
         let_in_count = 0;

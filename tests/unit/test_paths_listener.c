@@ -48,7 +48,7 @@ static void set_up(void)
     accepted = 0;
     free_in_callback = pause_in_callback = false;
     tf_address address = any_port();
-    const tf_listener_config config = {base, tf_test_mem(), on_accepted, NULL};
+    const tf_listener_config config = {.base = base, .mem = tf_test_mem(), .accepted = on_accepted};
     ck_assert_int_eq(tf_listener_new(&listener, tf_listen_tcp(&address), &config), TF_OK);
 }
 
@@ -178,6 +178,46 @@ START_TEST(listener_without_descriptors_turns_one_away_and_goes_on_later)
 }
 END_TEST
 
+static unsigned told;
+
+static void on_turned_away(void *ctx)
+{
+    (void)ctx;
+    told++;
+}
+
+/* A quarter of what the process may have is left to others in it, and that is told. */
+START_TEST(listener_leaves_some_descriptors_to_others)
+{
+    struct rlimit old;
+    tf_listener_stats stats;
+    set_up();
+    tf_address address = any_port();
+    const tf_listener_config config = {
+        .base = base, .mem = tf_test_mem(), .accepted = on_accepted, .turned_away = on_turned_away};
+    tf_listener_free(listener);
+    ck_assert_int_eq(tf_listener_new(&listener, tf_listen_tcp(&address), &config), TF_OK);
+    int clients[] = {connect_one(), connect_one()};
+    told = 0;
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &old), 0);
+    struct rlimit few = {.rlim_cur = ((rlim_t)clients[1] + 1) * 4 / 3, .rlim_max = old.rlim_max};
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0); /* the next number is of the last quarter */
+    ck_assert_int_eq(event_base_loop(base, EVLOOP_ONCE), 0);
+    int other = open("/dev/null", O_RDONLY);
+    ck_assert_int_ge(other, 0);
+    close(other);
+    tf_listener_get_stats(listener, &stats);
+    ck_assert_uint_eq(stats.turned_away, 1);
+    ck_assert_uint_eq(told, 1);
+    ck_assert_uint_eq(accepted, 0);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &old), 0);
+    run_until_accepted(1);
+    close(clients[0]);
+    close(clients[1]);
+    tear_down();
+}
+END_TEST
+
 START_TEST(listen_pair_is_one_number_for_both)
 {
     tf_address any = any_port();
@@ -209,7 +249,7 @@ START_TEST(listener_without_memory_is_not_made_and_closes_the_fd)
     base = event_base_new();
     tf_address any = any_port();
     int fd = tf_listen_tcp(&any);
-    const tf_listener_config config = {base, tf_test_mem(), on_accepted, NULL};
+    const tf_listener_config config = {.base = base, .mem = tf_test_mem(), .accepted = on_accepted};
     tf_test_heap_fail_at(tf_test_heap_shared(), 0, false);
     ck_assert_int_eq(tf_listener_new(&listener, fd, &config), TF_ERR_NOMEM);
     tf_test_heap_fail_never(tf_test_heap_shared());
@@ -224,6 +264,7 @@ int main(void)
                                   listener_paused_accepts_nobody_until_it_goes_on,
                                   listener_may_be_freed_in_its_callback,
                                   listener_without_descriptors_turns_one_away_and_goes_on_later,
+                                  listener_leaves_some_descriptors_to_others,
                                   listen_pair_is_one_number_for_both,
                                   listener_without_memory_is_not_made_and_closes_the_fd,
                                   NULL};

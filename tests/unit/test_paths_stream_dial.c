@@ -87,7 +87,7 @@ static void silent_accepted(void *ctx, int fd, const tf_address *peer)
 static void silent_new(void)
 {
     tf_address any = loopback_port(0);
-    const tf_listener_config config = {base, mem, silent_accepted, NULL};
+    const tf_listener_config config = {.base = base, .mem = mem, .accepted = silent_accepted};
     silent_count = silent_most = 0;
     ck_assert_int_eq(tf_listener_new(&silent, tf_listen_tcp(&any), &config), TF_OK);
 }
@@ -134,7 +134,7 @@ static void other_accepted(void *ctx, int fd, const tf_address *peer)
 static void other_new(void)
 {
     tf_address any = loopback_port(0);
-    const tf_listener_config config = {base, mem, other_accepted, NULL};
+    const tf_listener_config config = {.base = base, .mem = mem, .accepted = other_accepted};
     other_ends = 0;
     other_end = (end){0};
     ck_assert_int_eq(tf_identity_ssl_ctx(&other_tls, identities[0], true, allow, NULL), TF_OK);

@@ -231,7 +231,7 @@ START_TEST(stream_server_without_tls_is_a_protocol_error)
     set_up();
     tf_listener *mail = NULL;
     tf_address at = loopback(0);
-    const tf_listener_config config = {base, mem, answer_garbage, NULL};
+    const tf_listener_config config = {.base = base, .mem = mem, .accepted = answer_garbage};
     ck_assert_int_eq(tf_listener_new(&mail, tf_listen_tcp(&at), &config), TF_OK);
     int holder;
     const tf_address addresses[] = {*tf_listener_local(mail), closed_port(&holder)};
