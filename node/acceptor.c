@@ -1,64 +1,128 @@
-/* Streams that were accepted and have not said HELLO yet, and those that only have their last bytes to send. Bounded in
- * number and in time; the TLS rules have already turned away every key that is not let in (P8). */
+/* Streams that were accepted and have no session yet, and those that only have their last bytes to send. Bounded in number
+ * and in time; the TLS rules have already turned away every key that is not let in (P8).
+ *
+ * While as many handshakes are going on as may, nobody is accepted: whoever comes waits in the system's queue and is served
+ * as soon as there is time for it. So that those who only want to fill the places cannot keep them for long, a handshake
+ * that takes longer than TF_HANDSHAKE_PRESSED makes room then, unless it is this node that is slow. */
 #include "node/node_internal.h"
 #include "proto/frame.h"
 
 #define PLACE_PROBE (1 * TF_SECOND) /* how long the holder of an exclusive place may take to answer */
 
-struct tf_pending {
-    tf_pending *next;
-    tf_pending *prev;
+typedef struct tf_pending {
+    tf_list_node in_list; /* node->handshakes or node->lingers */
     tf_node *node;
     tf_stream *stream;
     struct event *timer;
     bool lingers; /* nothing is read any more */
+    tf_time accepted_at;
+    uint64_t turn; /* of the loop, at that time */
     /* a HELLO that waits for the holder of its exclusive place to answer a probe */
     bool waits;
     tf_hello hello;
     uint64_t holder; /* its session */
     tf_time asked_at;
-};
+} tf_pending;
+
+/* -- how many there may be ----------------------------------------------------------------------------------------- */
+
+static tf_pending *first_of(const tf_list *list)
+{
+    tf_list_node *first = tf_list_first(list);
+    return first == NULL ? NULL : TF_CONTAINER(first, tf_pending, in_list);
+}
+
+static void pause_listeners(tf_node *node, bool pause)
+{
+    for (tf_listen *listen = node->listens; listen != NULL; listen = listen->next) {
+        tf_listener_pause(listen->listener, pause);
+    }
+}
+
+static void begin_handshake(tf_pending *p)
+{
+    tf_node *node = p->node;
+    p->accepted_at = tf_edge_now();
+    p->turn = node->turns;
+    tf_list_append(&node->handshakes, &p->in_list);
+    node->handshake_count++;
+    if (node->handshake_count >= node->config.limits.handshakes && !node->full) {
+        node->full = true;
+        pause_listeners(node, true);
+        tf_node_arm(node->relief, p->accepted_at); /* which sets it to what is due */
+        TF_LOG(node->config.log, TF_LOG_WARN, "handshakes_full", NULL,
+               tf_log_uint("handshakes", node->handshake_count));
+    }
+}
+
+/* Some places are free again before others are accepted, so that not each of them costs a call of the system. */
+static void end_handshake(tf_pending *p)
+{
+    tf_node *node = p->node;
+    size_t limit = node->config.limits.handshakes;
+    tf_list_remove(&p->in_list);
+    node->handshake_count--;
+    if (node->full && node->handshake_count < limit - limit / 8) {
+        node->full = false;
+        (void)event_del(node->relief);
+        pause_listeners(node, node->draining);
+    }
+}
 
 static void pending_free(tf_pending *p)
 {
     tf_node *node = p->node;
-    if (p->prev != NULL) {
-        p->prev->next = p->next;
+    if (p->lingers) {
+        tf_list_remove(&p->in_list);
+        node->linger_count--;
     } else {
-        node->pendings = p->next;
-    }
-    if (p->next != NULL) {
-        p->next->prev = p->prev;
-    }
-    if (!p->lingers) {
-        node->pending_count--;
+        end_handshake(p);
     }
     tf_node_free_timer(p->timer);
     tf_stream_free(p->stream);
     tf_free(node->mem, p, sizeof(*p));
 }
 
-static tf_pending *pending_new(tf_node *node, bool lingers)
+static void too_slow(tf_pending *p, const char *text)
 {
-    tf_pending *p = tf_alloc(node->mem, sizeof(*p));
-    if (p == NULL) {
-        return NULL;
+    p->node->stats.handshakes_failed++;
+    TF_LOG(p->node->config.log, TF_LOG_WARN, "handshake_failed", NULL,
+           tf_log_address("address", tf_stream_remote(p->stream)), tf_log_str("reason", "timeout"),
+           tf_log_str("text", text));
+    pending_free(p);
+}
+
+static void on_relief(evutil_socket_t fd, short what, void *ctx)
+{
+    (void)fd;
+    (void)what;
+    tf_node *node = ctx;
+    tf_time now = tf_edge_now();
+    tf_pending *p = first_of(&node->handshakes);
+    while (p != NULL && now >= tf_time_add(p->accepted_at, TF_HANDSHAKE_PRESSED) &&
+           node->turns - p->turn >= TF_HANDSHAKE_TURNS) {
+        too_slow(p, "others wait to be accepted");
+        p = first_of(&node->handshakes);
     }
-    *p = (tf_pending){.node = node, .next = node->pendings, .lingers = lingers};
-    if (node->pendings != NULL) {
-        node->pendings->prev = p;
+    if (node->full && p != NULL) {
+        tf_time due = tf_time_add(p->accepted_at, TF_HANDSHAKE_PRESSED);
+        tf_node_arm(node->relief, tf_time_max(due, tf_time_add(now, TF_HANDSHAKE_PRESSED / TF_HANDSHAKE_TURNS)));
     }
-    node->pendings = p;
-    if (!lingers) {
-        node->pending_count++;
-    }
-    return p;
+}
+
+tf_err tf_acceptor_init(tf_node *node)
+{
+    node->relief = event_new(node->base, -1, 0, on_relief, node);
+    return node->relief == NULL ? TF_ERR_NOMEM : TF_OK;
 }
 
 void tf_acceptor_free_all(tf_node *node)
 {
-    while (node->pendings != NULL) {
-        pending_free(node->pendings);
+    for (tf_pending *p = NULL; (p = first_of(&node->handshakes)) != NULL;) {
+        pending_free(p);
+    }
+    for (tf_pending *p = NULL; (p = first_of(&node->lingers)) != NULL;) {
+        pending_free(p);
     }
 }
 
@@ -81,45 +145,52 @@ static const tf_stream_ops lingering_ops = {.readable = lingering_readable, .end
 
 static void linger(tf_pending *p)
 {
-    if (!p->lingers) {
-        p->lingers = true;
-        p->node->pending_count--;
+    tf_node *node = p->node;
+    tf_pending *oldest = node->linger_count >= TF_LINGERS_MAX ? first_of(&node->lingers) : NULL;
+    if (oldest != NULL) {
+        pending_free(oldest);
     }
-    if (p->timer != NULL) {
-        (void)event_del(p->timer);
-    }
+    p->lingers = true;
+    tf_list_append(&node->lingers, &p->in_list);
+    node->linger_count++;
     tf_stream_set_owner(p->stream, &lingering_ops, p);
     tf_stream_close(p->stream);
 }
 
 void tf_pending_linger(tf_node *node, tf_stream **stream)
 {
-    tf_pending *p = tf_stream_is_open(*stream) ? pending_new(node, true) : NULL;
+    tf_pending *p = tf_stream_is_open(*stream) ? tf_alloc(node->mem, sizeof(*p)) : NULL;
     if (p == NULL) {
         tf_stream_free(*stream);
     } else {
-        p->stream = *stream;
+        *p = (tf_pending){.node = node, .stream = *stream};
         linger(p);
     }
     *stream = NULL;
 }
 
-static void refuse(tf_pending *p, tf_close_code code, const char *reason)
+/* who: whose lines of the log this is one of; NULL: of all who are refused for that. */
+static void refuse_as(tf_pending *p, tf_close_code code, const char *reason, const tf_log_peer *who)
 {
     uint8_t buf[TF_CLOSE_REASON_MAX + 32];
     tf_writer w;
     tf_frame frame = {.type = TF_FRAME_CLOSE, .u.close = {(uint64_t)code, tf_slice_str(reason)}};
-    tf_node_id id = {{0}};
     tf_wr_init(&w, buf, sizeof(buf));
     if (tf_frame_write(&w, &frame) && tf_stream_room(p->stream) >= tf_wr_len(&w)) {
         tf_stream_write(p->stream, tf_slice_of(buf, tf_wr_len(&w)));
     }
-    tf_err err = tf_stream_peer_id(p->stream, &id);
-    tf_log_peer who = {.id = id};
-    TF_LOG(p->node->config.log, TF_LOG_INFO, "hello_refused", err == TF_OK ? &who : NULL,
+    TF_LOG(p->node->config.log, TF_LOG_INFO, "hello_refused", who,
            tf_log_str("code", tf_close_text((uint64_t)code)), tf_log_str("reason", reason));
     p->node->stats.handshakes_failed++;
+    (void)event_del(p->timer);
+    end_handshake(p);
     linger(p);
+}
+
+static void refuse(tf_pending *p, tf_close_code code, const char *reason)
+{
+    tf_log_peer who = {.id = {{0}}};
+    refuse_as(p, code, reason, tf_stream_peer_id(p->stream, &who.id) == TF_OK ? &who : NULL);
 }
 
 /* -- HELLO --------------------------------------------------------------------------------------------------------- */
@@ -127,8 +198,8 @@ static void refuse(tf_pending *p, tf_close_code code, const char *reason)
 static size_t instances_of(const tf_node *node, const tf_node_id *id)
 {
     size_t count = 0;
-    for (const tf_connection *c = node->connections; c != NULL; c = c->next) {
-        count += !c->failed && tf_node_id_eq(&c->peer_id, id);
+    for (const tf_connection *c = NULL; (c = tf_connection_next_of(node, id, c)) != NULL;) {
+        count++;
     }
     return count;
 }
@@ -136,9 +207,8 @@ static size_t instances_of(const tf_node *node, const tf_node_id *id)
 /* The connection of another instance that holds the place of an identity that says `exclusive`; NULL: it is free. */
 static tf_connection *holder_of_place(tf_node *node, const tf_node_id *id, const tf_hello *hello)
 {
-    for (tf_connection *c = node->connections; c != NULL && hello->offer.exclusive; c = c->next) {
-        if (!c->failed && tf_node_id_eq(&c->peer_id, id) && c->agreed.peer_exclusive &&
-            c->agreed.peer_instance != hello->offer.instance) {
+    for (tf_connection *c = NULL; hello->offer.exclusive && (c = tf_connection_next_of(node, id, c)) != NULL;) {
+        if (c->agreed.peer_exclusive && c->agreed.peer_instance != hello->offer.instance) {
             return c;
         }
     }
@@ -211,9 +281,12 @@ static void start_or_resume(tf_pending *p, const tf_node_id *id, tf_connection *
         }
     }
     if (err != TF_OK || !write_welcome(p, welcome)) {
-        bool full = err == TF_ERR_LIMIT_ITEMS;
-        refuse(p, full ? TF_CLOSE_TOO_MANY : tf_close_from_err(err), full ? "too many connections" : tf_err_text(err));
-        if (c != NULL && err != TF_ERR_LIMIT_ITEMS && err != TF_ERR_NOMEM) {
+        if (err == TF_ERR_LIMIT_ITEMS) {
+            refuse_as(p, TF_CLOSE_TOO_MANY, "too many connections", NULL);
+            return;
+        }
+        refuse(p, tf_close_from_err(err), tf_err_text(err));
+        if (c != NULL && err != TF_ERR_NOMEM) {
             tf_connection_close(c, tf_close_from_err(err), tf_err_text(err));
         }
         return;
@@ -234,7 +307,7 @@ static void answer(tf_pending *p, const tf_node_id *id, const tf_hello *theirs)
     tf_welcome welcome;
     tf_agreed agreed;
     if (node->draining) {
-        refuse(p, TF_CLOSE_DRAINING, "this node is shutting down");
+        refuse_as(p, TF_CLOSE_DRAINING, "this node is shutting down", NULL);
         return;
     }
     tf_connection *holder = holder_of_place(node, id, theirs);
@@ -350,23 +423,21 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
         place_decided(p);
         return;
     }
-    p->node->stats.handshakes_failed++;
-    TF_LOG(p->node->config.log, TF_LOG_WARN, "handshake_failed", NULL,
-           tf_log_address("address", tf_stream_remote(p->stream)), tf_log_str("reason", "timeout"),
-           tf_log_str("text", "no HELLO in time"));
-    pending_free(p);
+    too_slow(p, "no HELLO in time");
 }
 
 void tf_acceptor_accepted(tf_node *node, int fd)
 {
     tf_stream_env env = {.base = node->base, .tls = node->server_ctx, .mem = node->mem, .buffers = &node->buffers};
     node->stats.accepted++;
-    tf_pending *p = node->pending_count < TF_HANDSHAKES_MAX ? pending_new(node, false) : NULL;
+    tf_pending *p = tf_alloc(node->mem, sizeof(*p));
     if (p == NULL) {
         node->stats.handshakes_failed++;
         (void)evutil_closesocket(fd);
         return;
     }
+    *p = (tf_pending){.node = node};
+    begin_handshake(p);
     p->timer = event_new(node->base, -1, 0, on_timer, p);
     tf_err err = p->timer == NULL ? TF_ERR_NOMEM : TF_OK;
     if (err != TF_OK) {

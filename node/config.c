@@ -21,7 +21,8 @@ tf_err tf_config_new(tf_config **out)
                                         .session_timeout = TF_SESSION_TIMEOUT,
                                         .keepalive = TF_KEEPALIVE,
                                         .rehandshake = TF_REHANDSHAKE_AGE,
-                                        .peers = TF_PEERS_MAX,
+                                        .peers = TF_CONNECTIONS,
+                                        .handshakes = TF_HANDSHAKES,
                                         .channels = TF_CHANNELS_MAX,
                                         .store_bytes = TF_STORE_MEMORY_BYTES,
                                         .key_phase_packets = TF_KEY_PHASE_PACKETS};

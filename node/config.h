@@ -10,7 +10,7 @@
  *                names read or write, what no section allows is forbidden (tf_config_has_rights).
  *     [store]    kind = disk | memory, segment_size, log_size
  *     [limits]   max_in_flight, max_message, window_bytes, window_segments, session_timeout, keepalive, rehandshake,
- *                peers, channels, rate, rate_bytes, store_bytes, key_phase_packets
+ *                peers, handshakes, channels, rate, rate_bytes, store_bytes, key_phase_packets
  *     [log]      level = error | warn | info | debug, format = logfmt | json
  *
  * Durations: 250ms 10s 5m 1h 7d; sizes: 512B 16KiB 4MiB 1GiB kB MB GB, or a plain number of bytes. */
@@ -50,6 +50,7 @@ typedef struct tf_config_limits {
     tf_time keepalive;
     tf_time rehandshake;
     uint32_t peers;
+    uint32_t handshakes;
     uint32_t channels;
     uint32_t rate;       /* sends a second of one origin; 0: no limit */
     uint32_t rate_bytes; /* their bytes; 0: no limit */

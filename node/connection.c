@@ -5,6 +5,8 @@
 #include "node/node_internal.h"
 #include "proto/frame.h"
 
+#define CONNECTIONS_GONE 256u /* fewer leave little behind */
+
 tf_log_peer tf_connection_log_peer(const tf_connection *c)
 {
     return (tf_log_peer){.id = c->peer_id};
@@ -16,15 +18,66 @@ tf_connection *tf_connection_by_session(const tf_node *node, uint64_t session)
     return tf_map_get(&node->sessions, session, &found) ? (tf_connection *)(uintptr_t)found : NULL;
 }
 
+/* -- by the peer's key --------------------------------------------------------------------------------------------- */
+
+static uint64_t beginning_of(const tf_node_id *id)
+{
+    uint64_t value = 0;
+    memcpy(&value, id->bytes, sizeof(value));
+    return value;
+}
+
+static tf_connection *first_of_key(const tf_node *node, uint64_t key)
+{
+    uint64_t found = 0;
+    return tf_map_get(&node->keys, key, &found) ? (tf_connection *)(uintptr_t)found : NULL;
+}
+
+tf_connection *tf_connection_next_of(const tf_node *node, const tf_node_id *peer, const tf_connection *after)
+{
+    tf_connection *c = after == NULL ? first_of_key(node, beginning_of(peer)) : after->same_key;
+    while (c != NULL && (c->failed || !tf_node_id_eq(&c->peer_id, peer))) {
+        c = c->same_key;
+    }
+    return c;
+}
+
 tf_connection *tf_connection_find(const tf_node *node, const tf_node_id *peer, const uint64_t *instance)
 {
-    for (tf_connection *c = node->connections; c != NULL; c = c->next) {
-        if (!c->failed && tf_node_id_eq(&c->peer_id, peer) &&
-            (instance == NULL || c->agreed.peer_instance == *instance)) {
-            return c;
-        }
+    tf_connection *c = tf_connection_next_of(node, peer, NULL);
+    while (c != NULL && instance != NULL && c->agreed.peer_instance != *instance) {
+        c = tf_connection_next_of(node, peer, c);
     }
-    return NULL;
+    return c;
+}
+
+static tf_err index_key(tf_connection *c)
+{
+    uint64_t key = beginning_of(&c->peer_id);
+    c->same_key = first_of_key(c->node, key);
+    return tf_map_put(&c->node->keys, key, (uint64_t)(uintptr_t)c);
+}
+
+/* No-op for one that was not indexed. */
+static void unindex_key(tf_connection *c)
+{
+    uint64_t key = beginning_of(&c->peer_id);
+    tf_connection *before = first_of_key(c->node, key);
+    if (before == c && c->same_key == NULL) {
+        (void)tf_map_remove(&c->node->keys, key);
+        return;
+    }
+    if (before == c) {
+        tf_err err = tf_map_put(&c->node->keys, key, (uint64_t)(uintptr_t)c->same_key);
+        TF_ASSERT(err == TF_OK); /* it replaces */
+        return;
+    }
+    while (before != NULL && before->same_key != c) {
+        before = before->same_key;
+    }
+    if (before != NULL) {
+        before->same_key = c->same_key;
+    }
 }
 
 tf_negotiate_session tf_connection_state(const tf_connection *c)
@@ -50,7 +103,19 @@ static void unlink_connection(tf_connection *c)
     if (c->next != NULL) {
         c->next->prev = c->prev;
     }
+    unindex_key(c);
     node->connection_count--;
+    node->connections_gone++;
+}
+
+/* After many have gone: what they took is not to be kept for others that may never come. Their streams go a little later. */
+static void give_back(tf_node *node)
+{
+    if (node->connections_gone >= CONNECTIONS_GONE && node->connection_count <= node->connections_most / 2) {
+        node->connections_gone = 0;
+        node->connections_most = node->connection_count;
+        tf_node_arm(node->trim, tf_time_add(tf_edge_now(), 2 * TF_STREAM_LINGER));
+    }
 }
 
 static void forget_id(tf_node *node, uint64_t connection_id)
@@ -79,6 +144,7 @@ static void connection_free(tf_connection *c)
     }
     unlink_connection(c);
     tf_free(node->mem, c, sizeof(*c));
+    give_back(node);
 }
 
 /* The keys learn that the peer has followed their phase, even when none of its datagrams get through. */
@@ -166,6 +232,10 @@ static tf_err connection_start(tf_connection *c, const tf_connection_start *star
         return err;
     }
     c->link = tf_conn_link(c->conn);
+    err = index_key(c);
+    if (err != TF_OK) {
+        return err;
+    }
     err = tf_map_put(&node->sessions, c->session, (uint64_t)(uintptr_t)c);
     if (err != TF_OK) {
         return err;
@@ -194,6 +264,9 @@ tf_err tf_connection_new(tf_connection **out, tf_node *node, const tf_connection
     }
     node->connections = c;
     node->connection_count++;
+    if (node->connection_count > node->connections_most) {
+        node->connections_most = node->connection_count;
+    }
     tf_err err = connection_start(c, start);
     if (err != TF_OK) {
         connection_free(c);

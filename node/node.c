@@ -21,7 +21,8 @@ static void set_defaults(tf_node_limits *limits)
     DEFAULT(max_message, TF_MESSAGE_MAX);
     DEFAULT(window_segments, TF_WINDOW_SEGMENTS);
     DEFAULT(window_bytes, TF_WINDOW_BYTES);
-    DEFAULT(peers, TF_PEERS_MAX);
+    DEFAULT(peers, TF_CONNECTIONS);
+    DEFAULT(handshakes, TF_HANDSHAKES);
     DEFAULT(channels, TF_CHANNELS_MAX);
     DEFAULT(store_bytes, TF_STORE_MEMORY_BYTES);
     DEFAULT(session_timeout, TF_SESSION_TIMEOUT);
@@ -97,6 +98,15 @@ static void on_wait(evutil_socket_t fd, short what, void *ctx)
     node->awake = true; /* also where the loop was only looked at */
 }
 
+static void on_trim(evutil_socket_t fd, short what, void *ctx)
+{
+    (void)fd;
+    (void)what;
+    tf_node *node = ctx;
+    tf_mem_cache_trim(node->mem_cache);
+    tf_edge_mem_trim();
+}
+
 static tf_err make_cores(tf_node *node)
 {
     tf_hub_config hub_config = {.mem = node->mem,
@@ -154,11 +164,15 @@ static tf_err make_edges(tf_node *node)
     node->wait = event_new(node->base, -1, 0, on_wait, node);
     node->hub_timer = event_new(node->base, -1, 0, on_wait, node);
     node->summary = event_new(node->base, -1, 0, on_wait, node);
-    if (node->wait == NULL || node->hub_timer == NULL || node->summary == NULL) {
+    node->trim = event_new(node->base, -1, 0, on_trim, node);
+    if (node->wait == NULL || node->hub_timer == NULL || node->summary == NULL || node->trim == NULL) {
         return TF_ERR_NOMEM;
     }
     make_netwatch(node);
-    tf_err err = tf_identity_ssl_ctx(&node->server_ctx, node->config.identity, true, allow, node);
+    tf_err err = tf_acceptor_init(node);
+    if (err == TF_OK) {
+        err = tf_identity_ssl_ctx(&node->server_ctx, node->config.identity, true, allow, node);
+    }
     return err != TF_OK ? err : tf_identity_ssl_ctx(&node->client_ctx, node->config.identity, false, NULL, NULL);
 }
 
@@ -214,8 +228,11 @@ tf_err tf_node_new(tf_node **out, const tf_node_config *config, char why[TF_WHY_
         node->instance = tf_rand_u64(node->rand);
     }
     tf_list_init(&node->objects);
+    tf_list_init(&node->handshakes);
+    tf_list_init(&node->lingers);
     tf_map_init(&node->sessions, mem, tf_rand_u64(node->rand));
     tf_map_init(&node->connection_ids, mem, tf_rand_u64(node->rand));
+    tf_map_init(&node->keys, mem, tf_rand_u64(node->rand));
     tf_stream_buffers_init(&node->buffers, mem);
     err = tf_node_set_grants(node, config->grants, config->grant_count, config->accept_any);
     if (err == TF_OK) {
@@ -268,12 +285,15 @@ void tf_node_free(tf_node *node)
     tf_dedup_free(node->dedup);
     tf_map_clear(&node->sessions);
     tf_map_clear(&node->connection_ids);
+    tf_map_clear(&node->keys);
     SSL_CTX_free(node->server_ctx);
     SSL_CTX_free(node->client_ctx);
     tf_netwatch_free(node->netwatch);
     tf_node_free_timer(node->wait);
     tf_node_free_timer(node->hub_timer);
     tf_node_free_timer(node->summary);
+    tf_node_free_timer(node->relief);
+    tf_node_free_timer(node->trim);
     if (node->base != NULL) {
         (void)event_base_loop(node->base, EVLOOP_NONBLOCK); /* a look-up that was cancelled is freed by the loop */
         event_base_free(node->base);
@@ -291,6 +311,12 @@ static void on_accepted(void *ctx, int fd, const tf_address *peer)
     (void)peer;
     tf_listen *listen = ctx;
     tf_acceptor_accepted(listen->node, fd);
+}
+
+static void on_turned_away(void *ctx)
+{
+    const tf_listen *listen = ctx;
+    tf_log_event(listen->node->config.log, TF_LOG_WARN, "descriptors_used_up", NULL);
 }
 
 static void on_packet(void *ctx, const tf_datagram_path *from, tf_slice packet)
@@ -333,7 +359,11 @@ static tf_err open_listen(tf_node *node, tf_listen *listen, const tf_address *ad
         listen->failure = failure;
         return TF_ERR_IO;
     }
-    tf_listener_config config = {.base = node->base, .mem = node->mem, .accepted = on_accepted, .ctx = listen};
+    tf_listener_config config = {.base = node->base,
+                                 .mem = node->mem,
+                                 .accepted = on_accepted,
+                                 .turned_away = on_turned_away,
+                                 .ctx = listen};
     tf_datagram_config datagram = {
         .base = node->base, .mem = node->mem, .ops = &listen_datagram_ops, .ctx = listen};
     tf_err err = tf_listener_new(&listen->listener, tcp, &config);
@@ -469,6 +499,7 @@ void tf_node_run(tf_node *node, tf_time max_wait)
         tf_node_arm(node->wait, tf_time_add(tf_edge_now(), max_wait));
     }
     node->awake = false;
+    node->turns++;
     (void)event_base_loop(node->base, flags);
     tf_node_store_awake(node);
     (void)event_del(node->wait);

@@ -26,7 +26,6 @@
 #include "proto/map.h"
 
 typedef struct tf_connection tf_connection;
-typedef struct tf_pending tf_pending;
 typedef struct tf_node_object tf_node_object;
 
 /* One address that we listen on: TCP and UDP under the same number. */
@@ -67,10 +66,19 @@ struct tf_node {
     tf_listen *listens;
     tf_map sessions;       /* session -> tf_connection */
     tf_map connection_ids; /* our datagram connection id -> tf_connection */
+    tf_map keys;           /* the beginning of a peer's key -> tf_connection, chained */
     tf_connection *connections;
     size_t connection_count;
-    tf_pending *pendings;
-    size_t pending_count;
+    size_t connections_most; /* since memory was handed back, */
+    size_t connections_gone; /* and how many have ended */
+    struct event *trim;      /* it is handed back */
+    tf_list handshakes; /* tf_pending, the oldest first */
+    size_t handshake_count;
+    bool full;            /* nobody is accepted: as many handshakes are going on as may */
+    struct event *relief; /* then: those that take too long make room */
+    tf_list lingers;      /* tf_pending, the oldest first */
+    size_t linger_count;
+    uint64_t turns; /* of the loop */
     tf_peer *peers;
     tf_list objects; /* of the program (node_objects.c) */
     tf_node_stats stats;
@@ -112,6 +120,8 @@ void tf_node_objects_free(tf_node *node); /* after the hub */
 
 /* -- acceptor.c ---------------------------------------------------------------------------------------------------- */
 
+/* TF_ERR_NOMEM. */
+TF_MUST_CHECK tf_err tf_acceptor_init(tf_node *node);
 void tf_acceptor_accepted(tf_node *node, int fd);
 /* Takes a stream (the caller's pointer becomes NULL) of which only the last bytes are still to go out. */
 void tf_pending_linger(tf_node *node, tf_stream **stream);
@@ -167,9 +177,13 @@ tf_connection *tf_connection_by_session(const tf_node *node, uint64_t session);
 /* The first connection of that instance of that peer, NULL if none; instance NULL: any. */
 tf_connection *tf_connection_find(const tf_node *node, const tf_node_id *peer, const uint64_t *instance);
 
+/* The next connection (after NULL: the first) of that peer that has not ended; NULL: there is none. */
+tf_connection *tf_connection_next_of(const tf_node *node, const tf_node_id *peer, const tf_connection *after);
+
 struct tf_connection {
     tf_connection *next;
     tf_connection *prev;
+    tf_connection *same_key; /* node->keys */
     tf_node *node;
     tf_peer *peer;
     tf_conn *conn;

@@ -43,7 +43,8 @@ typedef struct tf_node_limits {
     uint32_t max_message;     /* bytes; 0: TF_MESSAGE_MAX */
     uint32_t window_segments; /* announced to each peer; 0: TF_WINDOW_SEGMENTS */
     uint32_t window_bytes;    /* 0: TF_WINDOW_BYTES */
-    uint32_t peers;           /* connections at a time; 0: TF_PEERS_MAX */
+    uint32_t peers;           /* connections at a time; 0: TF_CONNECTIONS */
+    uint32_t handshakes;      /* that are going on at a time, others wait to be accepted; 0: TF_HANDSHAKES */
     uint32_t channels;        /* 0: TF_CHANNELS_MAX */
     uint64_t store_bytes;     /* of the memory store; 0: TF_STORE_MEMORY_BYTES */
     tf_time session_timeout;  /* 0: TF_SESSION_TIMEOUT */

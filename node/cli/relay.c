@@ -1,6 +1,7 @@
 /* relay: the daemon, in the foreground. */
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <event2/event.h>
@@ -232,7 +233,8 @@ static bool limits_differ(const tf_config_limits *a, const tf_config_limits *b)
     return a->max_in_flight != b->max_in_flight || a->max_message != b->max_message ||
            a->window_bytes != b->window_bytes || a->window_segments != b->window_segments ||
            a->session_timeout != b->session_timeout || a->keepalive != b->keepalive ||
-           a->rehandshake != b->rehandshake || a->peers != b->peers || a->channels != b->channels ||
+           a->rehandshake != b->rehandshake || a->peers != b->peers || a->handshakes != b->handshakes ||
+           a->channels != b->channels ||
            a->store_bytes != b->store_bytes || a->key_phase_packets != b->key_phase_packets;
 }
 
@@ -303,6 +305,7 @@ static tf_err make_node(relay *r, char why[TF_WHY_MAX])
                                         .window_segments = l->window_segments,
                                         .window_bytes = l->window_bytes,
                                         .peers = l->peers,
+                                        .handshakes = l->handshakes,
                                         .channels = l->channels,
                                         .store_bytes = l->store_bytes,
                                         .key_phase_packets = l->key_phase_packets,
@@ -418,6 +421,22 @@ static void serve(relay *r)
     tf_log_event(r->log, TF_LOG_INFO, "stopped", NULL);
 }
 
+/* Each connection takes one, and what a process may have at first is often less than what it may ask for. */
+static void allow_descriptors(const relay *r)
+{
+    const tf_config_limits *l = &r->config->limits;
+    rlim_t needed = (rlim_t)l->peers + l->handshakes + TF_LINGERS_MAX + TF_DESCRIPTORS_KEPT;
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        return;
+    }
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < needed) {
+        TF_LOG(r->log, TF_LOG_INFO, "few_descriptors", NULL, tf_log_uint("limit", limit.rlim_cur),
+               tf_log_uint("needed", needed));
+    }
+}
+
 static int start(relay *r)
 {
     int code = load_config(r, &r->config);
@@ -431,6 +450,7 @@ static int start(relay *r)
             tf_complain("relay", "%s", why);
             return tf_cli_store_exit(err);
         }
+        allow_descriptors(r);
         code = watch_signals(r) ? open_listeners(r) : TF_EXIT_INTERNAL;
     }
     if (code == TF_EXIT_OK) {

@@ -133,7 +133,7 @@ static void check_config(const tf_config *config)
         check_access(config, &channel->read);
         check_access(config, &channel->write);
     }
-    TF_ASSERT(config->limits.max_message <= TF_MESSAGE_MAX && config->limits.peers <= TF_PEERS_MAX);
+    TF_ASSERT(config->limits.max_message <= TF_MESSAGE_MAX && config->limits.peers <= TF_CONNECTIONS_MAX);
     TF_ASSERT(config->store.segment_size % 4096 == 0);
 }
 

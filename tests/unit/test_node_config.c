@@ -87,6 +87,7 @@ START_TEST(config_every_key_is_read)
                                   "keepalive = 1500ms\n"
                                   "rehandshake = 12h\n"
                                   "peers = 7\n"
+                                  "handshakes = 9\n"
                                   "channels = 8\n"
                                   "rate = 500\n"
                                   "rate_bytes = 3MB\n"
@@ -115,6 +116,7 @@ START_TEST(config_every_key_is_read)
     ck_assert_uint_eq(config->limits.keepalive, 1500 * TF_MS);
     ck_assert_uint_eq(config->limits.rehandshake, 12 * 3600 * TF_SECOND);
     ck_assert_uint_eq(config->limits.peers, 7);
+    ck_assert_uint_eq(config->limits.handshakes, 9);
     ck_assert_uint_eq(config->limits.channels, 8);
     ck_assert_uint_eq(config->limits.store_bytes, (uint64_t)2 << 30);
     ck_assert_uint_eq(config->limits.key_phase_packets, 1000);
