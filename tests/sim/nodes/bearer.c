@@ -149,12 +149,10 @@ void bearer_adopt(bearer *b, unsigned end, const tf_agreed *agreed)
     bearer_touch(b, end);
 }
 
-static void forget(bearer *b, unsigned end, const char *why)
+/* The end has no session any more. */
+static void clear_end(bearer *b, unsigned end)
 {
     bearer_end *e = &b->ends[end];
-    tell(b, end, BEARER_LOST, why);
-    tf_hub_detach(e->side->hub, bearer_now(b), e->conn);
-    tf_conn_free(e->conn);
     e->conn = NULL;
     e->link = NULL;
     e->stream = false;
@@ -166,9 +164,25 @@ static void forget(bearer *b, unsigned end, const char *why)
     e->to = 0;
     e->candidate = 0;
     bearer_drop_packets(e);
+}
+
+static void forget(bearer *b, unsigned end, const char *why)
+{
+    bearer_end *e = &b->ends[end];
+    tell(b, end, BEARER_LOST, why);
+    tf_hub_detach(e->side->hub, bearer_now(b), e->conn);
+    tf_conn_free(e->conn);
+    clear_end(b, end);
     if (end == 0) {
         bearer_dial_session_over(b);
     }
+}
+
+void bearer_set_aside(bearer *b)
+{
+    tell(b, 1, BEARER_LOST, "its peer is another instance now");
+    bearer_keep_older(b);
+    clear_end(b, 1);
 }
 
 void bearer_over(bearer *b, unsigned end, const char *why)
@@ -221,6 +235,9 @@ void bearer_lose(bearer *b, unsigned end, bearer_ending how)
     }
     bearer_drop_packets(&b->ends[end]);
     b->ends[end].waits = false;
+    if (end == 1) {
+        bearer_drop_older(b);
+    }
 }
 
 /* -- in ------------------------------------------------------------------------------------------------------------ */
@@ -289,6 +306,9 @@ void bearer_advance(bearer *b, tf_time now)
     }
     tick_end(b, 0);
     tick_end(b, 1);
+    if (!b->ends[1].side->paused) {
+        bearer_tick_older(b);
+    }
     bearer_dial_tick(b);
 }
 
@@ -305,6 +325,9 @@ static tf_time end_deadline(const bearer *b, unsigned end)
 tf_time bearer_deadline(const bearer *b)
 {
     tf_time at = tf_time_min(net_peek(b->net), bearer_dial_deadline(b));
+    if (!b->ends[1].side->paused) {
+        at = tf_time_min(at, bearer_older_deadline(b));
+    }
     return tf_time_min(at, tf_time_min(end_deadline(b, 0), end_deadline(b, 1)));
 }
 
@@ -354,24 +377,17 @@ static void take_event(bearer *b, unsigned end, const tf_link_event *event)
     TF_UNREACHABLE();
 }
 
-static void watch_loss(bearer_end *e, tf_time now)
+tf_time bearer_lost_since(const tf_link *link, bool stream, tf_time before, tf_time now)
 {
-    tf_verdict datagram = tf_link_verdict(e->link, TF_ROUTE_DATAGRAM);
-    if (e->stream || datagram == TF_VERDICT_UP || datagram == TF_VERDICT_STALLED) {
-        e->lost_since = TF_NEVER;
-    } else if (e->lost_since == TF_NEVER) {
-        e->lost_since = now;
-    }
+    tf_verdict datagram = tf_link_verdict(link, TF_ROUTE_DATAGRAM);
+    bool carries = stream || datagram == TF_VERDICT_UP || datagram == TF_VERDICT_STALLED;
+    return carries ? TF_NEVER : tf_time_min(before, now);
 }
 
-void bearer_pull(bearer *b, unsigned end, tf_time now)
+static void pull_end(bearer *b, unsigned end)
 {
     bearer_end *e = &b->ends[end];
     tf_link_event event;
-    if (e->conn == NULL || e->side->paused) {
-        return;
-    }
-    net_move(b->net, now);
     flush(b, end);
     while (tf_link_next_event(e->link, &event)) {
         take_event(b, end, &event);
@@ -380,13 +396,27 @@ void bearer_pull(bearer *b, unsigned end, tf_time now)
         bearer_over(b, end, "the peer has closed the session");
         return;
     }
-    watch_loss(e, now);
-    tf_time timeout_at = e->lost_since == TF_NEVER ? TF_NEVER : tf_time_add(e->lost_since, e->side->session_timeout);
-    if (timeout_at <= now) {
+    e->lost_since = bearer_lost_since(e->link, e->stream, e->lost_since, bearer_now(b));
+    tf_time timeout_at = tf_time_add(e->lost_since, e->side->session_timeout);
+    if (timeout_at <= bearer_now(b)) {
         bearer_over(b, end, "session timeout");
         return;
     }
     e->timer_at = tf_time_min(tf_conn_deadline(e->conn), timeout_at);
+}
+
+void bearer_pull(bearer *b, const tf_conn *conn, tf_time now)
+{
+    unsigned end = bearer_end_of(b, conn);
+    if (b->ends[end].side->paused) {
+        return;
+    }
+    net_move(b->net, now);
+    if (b->ends[end].conn == conn) {
+        pull_end(b, end);
+    } else {
+        bearer_pull_older(b, conn);
+    }
 }
 
 /* -- life ---------------------------------------------------------------------------------------------------------- */
@@ -455,11 +485,13 @@ bool bearer_is_carrying(const bearer *b)
 void bearer_get_stats(const bearer *b, bearer_stats *out)
 {
     *out = b->stats;
+    out->older = b->older_count;
 }
 
 uint64_t bearer_written(const bearer *b)
 {
-    return net_written(b->net, 0) + net_written(b->net, 1) + net_sent(b->net, 0) + net_sent(b->net, 1);
+    return net_written(b->net, 0) + net_written(b->net, 1) + net_sent(b->net, 0) + net_sent(b->net, 1) +
+           b->vain_bytes;
 }
 
 uint64_t bearer_trace(const bearer *b)

@@ -7,8 +7,9 @@
  *    acceptor is paused, at once (refused) while it is cut off or the acceptor is down. Back-off as node/backoff, the same
  *    limits (TF_DIAL_LIMIT…, TF_BACKOFF_…).
  *  - It resumes when both ends still have the session and are the same instances (the numbers in HELLO and WELCOME are
- *    those of the moment when they were written), else both begin a new one (D14: an acceptor that still has one loses it
- *    first). What is agreed is handshake/negotiate's. A stream redial within a session makes a new generation, with new
+ *    those of the moment when they were written), else both begin a new one. An acceptor that has one with the same instance
+ *    loses it first (D14); one with an instance that is gone without a CLOSE it keeps beside the new one, until its
+ *    time-out, and beyond TF_INSTANCES_PER_PEER it refuses. What is agreed is handshake/negotiate's. A stream redial within a session makes a new generation, with new
  *    datagram keys (offered routes permitting).
  *  - An end without any route for session_timeout loses the session; so does one whose link or session reports a fault
  *    (on_fault: in a world without hostile peers that is a broken promise), and one whose peer sent CLOSE.
@@ -18,7 +19,7 @@
  *    power is gone leaves its peer with half a stream.
  *
  * Not modelled: TLS and keys as such (packets go as they are, with their numbers), two nodes that dial each other,
- * `exclusive` places, several sessions of one dialler at a time.
+ * `exclusive` places.
  *
  * Not thread-safe. Everything follows from the net's seed and the calls. */
 #ifndef TF_TESTS_SIM_NODES_BEARER_H
@@ -34,6 +35,7 @@ typedef struct bearer_side {
     tf_node_id id;
     uint64_t instance;
     bool paused;   /* it neither answers nor reads; the sockets stay */
+    bool dark;     /* its machine is off: nobody says that nobody listens */
     bool is_relay; /* its peers believe the origins that it states (S1) */
     const tf_mem *mem;
     const tf_rand *rand;
@@ -52,7 +54,7 @@ typedef struct bearer bearer;
 typedef enum bearer_event_type {
     BEARER_OPENED,  /* an end has a new session: its conn is attached and can be bound */
     BEARER_RESUMED, /* a new generation of the same session */
-    BEARER_LOST     /* an end is about to forget its session; why (for people) */
+    BEARER_LOST     /* an end is about to forget its session, or to set it aside for one with a new instance; why (for people) */
 } bearer_event_type;
 
 /* How an end goes. */
@@ -76,6 +78,7 @@ typedef struct bearer_stats {
     uint64_t failed_dials;
     uint64_t sockets; /* addresses from which the dialler has sent datagrams */
     uint64_t moves;   /* of the dialler's address, as the acceptor saw it */
+    size_t older;     /* sessions that the acceptor has now with instances of the dialler that are gone */
 } bearer_stats;
 
 /* sides: dialler, acceptor; borrowed, looked at whenever something happens (their hub comes and goes with the node). */
@@ -101,13 +104,13 @@ void bearer_rebind(bearer *b);
 
 /* Takes all events of the net up to now, and does what is due: dials, ticks, time-outs. Before the hubs run. */
 void bearer_advance(bearer *b, tf_time now);
-/* Pulls what an end has to send and arms its timer: after its hub ran, if it gave this conn out as dirty. */
-void bearer_pull(bearer *b, unsigned end, tf_time now);
+/* Pulls what a conn has to send and arms its timer: after its hub ran, if it gave this one out as dirty. */
+void bearer_pull(bearer *b, const tf_conn *conn, tf_time now);
 /* When the next thing happens; TF_NEVER. Changed by any call here, by changes of the net, and by the sides' `paused`. */
 tf_time bearer_deadline(const bearer *b);
 
 tf_conn *bearer_conn(const bearer *b, unsigned end); /* NULL: no session. Its owner is the bearer */
-unsigned bearer_end_of(const bearer *b, const tf_conn *conn);
+unsigned bearer_end_of(const bearer *b, const tf_conn *conn); /* also of older sessions */
 bool bearer_is_carrying(const bearer *b); /* both ends have the session, and messages can flow both ways */
 void bearer_get_stats(const bearer *b, bearer_stats *out);
 /* Bytes of both routes and both directions so far (P9). */

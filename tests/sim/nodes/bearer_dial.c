@@ -242,17 +242,24 @@ static void open_stream(bearer *b)
 /* The HELLO has come. False: it is refused. */
 static bool answer(bearer *b)
 {
+    size_t instances = b->older_count + (b->ends[1].conn != NULL ? 1 : 0);
     bearer_end *e = &b->ends[1];
     const tf_hello *theirs = &b->dial.hello;
     tf_hello ours;
     tf_welcome welcome;
     tf_agreed agreed;
     bool known = e->conn != NULL && e->agreed.peer_instance == theirs->offer.instance;
+    if (!known && instances >= TF_INSTANCES_PER_PEER) {
+        return false;
+    }
     tf_negotiate_session state = known ? state_of(e) : (tf_negotiate_session){0};
     state.new_session = b->session + 1;
     make_hello(e->side, &ours);
     if (tf_negotiate_answer(theirs, &ours, &state, &welcome, &agreed) != TF_OK) {
         return false;
+    }
+    if (e->conn != NULL && !known) {
+        bearer_set_aside(b);
     }
     begin_or_resume(b, 1, &agreed);
     b->session = agreed.session;
@@ -343,7 +350,7 @@ static void depart(bearer *b)
     tf_time again = d->trip <= TRIP_CONNECT + 1 ? AGAIN_CONNECT : AGAIN;
     unsigned of = pipe->of == 0 ? 1000 : pipe->of;
     bool lost = pipe->loss > 0 && tf_test_random_chance(net_random(b->net), pipe->loss, of);
-    d->departed = !pipe->hole && !lost;
+    d->departed = !pipe->hole && !lost && !b->ends[1].side->dark;
     d->at = tf_time_add(bearer_now(b), d->departed ? bearer_delay(b, from) : again);
 }
 

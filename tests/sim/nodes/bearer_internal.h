@@ -60,6 +60,16 @@ typedef struct bearer_end {
     size_t inbox_bytes;
 } bearer_end;
 
+/* A session of the acceptor with an instance of the dialler that is gone. */
+typedef struct bearer_older {
+    tf_conn *conn;
+    bool sends; /* datagrams, to where it was */
+    tf_time lost_since;
+    tf_time timer_at;
+} bearer_older;
+
+#define BEARER_OLDER_MAX (TF_INSTANCES_PER_PEER - 1u)
+
 typedef enum dial_state {
     DIAL_OFF,
     DIAL_WAITING, /* `at`: for the next dial; TF_NEVER: none is wanted */
@@ -94,6 +104,9 @@ struct bearer {
     bearer_handlers handlers;
     void *user;
     bearer_end ends[NET_ENDS]; /* dialler, acceptor */
+    bearer_older older[BEARER_OLDER_MAX]; /* oldest first */
+    size_t older_count;
+    uint64_t vain_bytes; /* sent by them */
     bearer_dial dial;
     uint64_t stream_id;   /* of the newest stream */
     uint64_t session;     /* of the newest session */
@@ -118,6 +131,18 @@ void bearer_adopt(bearer *b, unsigned end, const tf_agreed *agreed);
 void bearer_over(bearer *b, unsigned end, const char *why);
 /* The same, after a CLOSE. */
 void bearer_close(bearer *b, unsigned end, tf_close_code code, const char *why);
+/* The acceptor's session is one of an instance that is gone from now on. */
+void bearer_set_aside(bearer *b);
+/* Since when a link has no route, when it has been `before`. */
+tf_time bearer_lost_since(const tf_link *link, bool stream, tf_time before, tf_time now);
+
+/* -- bearer_older.c ------------------------------------------------------------------------------------------------ */
+
+void bearer_keep_older(bearer *b);
+void bearer_drop_older(bearer *b);
+void bearer_pull_older(bearer *b, const tf_conn *conn);
+void bearer_tick_older(bearer *b);
+tf_time bearer_older_deadline(const bearer *b);
 
 /* -- bearer_stream.c ----------------------------------------------------------------------------------------------- */
 

@@ -28,7 +28,7 @@ static void write_to_half(bearer *b, unsigned end)
     e->unheard += len;
     if (e->breaks_at == TF_NEVER) {
         bool hole = net_pipe_of(b->net, 0)->hole || net_pipe_of(b->net, 1)->hole;
-        bool answers = b->ends[1 - end].side->hub != NULL && !hole;
+        bool answers = !b->ends[1 - end].side->dark && !hole;
         e->breaks_at = bearer_now(b) + (answers ? bearer_delay(b, 0) + bearer_delay(b, 1) : USER_TIMEOUT);
     }
 }

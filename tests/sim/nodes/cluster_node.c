@@ -76,7 +76,7 @@ tf_time cluster_node_deadline(const cluster *c, const sim_node *node)
 static void pull(cluster *c, tf_conn *conn)
 {
     bearer *b = tf_conn_owner(conn);
-    bearer_pull(b, bearer_end_of(b, conn), c->now);
+    bearer_pull(b, conn, c->now);
     c->bearer_items[cluster_index_of(c, b)].at = bearer_deadline(b);
 }
 
@@ -177,6 +177,7 @@ static void try_start(cluster *c, sim_node *node)
     }
     make_cores(c, node);
     node->state = NODE_UP;
+    node->side.dark = false;
     node->starts++;
     cluster_move_nets(c);
     for (size_t i = 0; i < node->peer_count; i++) {
@@ -260,6 +261,7 @@ static void end_node(cluster *c, sim_node *node, bearer_ending how)
     }
     tf_hub_free(node->side.hub);
     node->side.hub = NULL;
+    node->side.dark = how == BEARER_VANISHES;
     node->side.paused = false;
     node->state = NODE_DOWN;
     changed(c, node, 2 + (unsigned)how);

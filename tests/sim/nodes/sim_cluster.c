@@ -64,8 +64,34 @@ START_TEST(cluster_killed_client_begins_a_session)
     cluster_start(w.cluster, a()->node);
     world_run(&w, TF_SECOND);
     ck_assert_uint_eq(a()->told[1][BEARER_LOST], 1);
-    ck_assert_str_eq(a()->why[1], "a new session replaces this one");
+    ck_assert_str_eq(a()->why[1], "its peer is another instance now");
     ck_assert_uint_eq(world_bearer_stats(a()).sessions, 2);
+    ck_assert_uint_eq(world_bearer_stats(a()).older, 1);
+    world_run(&w, 60 * TF_SECOND); /* the datagram route is down after a while, and then a session timeout passes */
+    ck_assert_uint_eq(world_bearer_stats(a()).older, 0);
+    (void)world_finish(&w, TF_SECOND);
+}
+END_TEST
+
+/* Each keeps its place until its time-out. */
+START_TEST(cluster_clients_killed_too_often_are_refused)
+{
+    begin();
+    world_flow(&w, false);
+    for (unsigned i = 1; i < TF_INSTANCES_PER_PEER; i++) {
+        cluster_kill(w.cluster, a()->node);
+        cluster_start(w.cluster, a()->node);
+        world_run(&w, TF_SECOND / 4);
+        ck_assert_uint_eq(world_bearer_stats(a()).older, i);
+    }
+    cluster_kill(w.cluster, a()->node);
+    cluster_start(w.cluster, a()->node);
+    world_run(&w, TF_SECOND);
+    ck_assert_uint_gt(world_bearer_stats(a()).failed_dials, 0);
+    ck_assert_uint_eq(world_bearer_stats(a()).sessions, TF_INSTANCES_PER_PEER);
+    world_run(&w, 90 * TF_SECOND);
+    ck_assert(bearer_is_carrying(a()->bearer));
+    ck_assert_uint_eq(world_bearer_stats(a()).older, 0);
     (void)world_finish(&w, TF_SECOND);
 }
 END_TEST
@@ -334,23 +360,24 @@ END_TEST
 int main(void)
 {
     const TTest *const tests[] = {cluster_steady_delivers_by_both_routes,
-                                         cluster_cut_stream_resumes,
-                                         cluster_killed_client_begins_a_session,
-                                         cluster_stopped_client_closes,
-                                         cluster_killed_relay_is_dialled_again,
-                                         cluster_crashed_relay_leaves_half_a_stream,
-                                         cluster_session_timeout_is_lost_on_both_ends,
-                                         cluster_refused_dials_back_off,
-                                         cluster_closed_port_leaves_the_datagram_route,
-                                         cluster_hole_of_the_stream_breaks_it,
-                                         cluster_rebinding_keeps_the_datagram_route,
-                                         cluster_paused_relay_keeps_its_sessions,
-                                         cluster_paused_client_keeps_its_session,
-                                         cluster_sick_disk_delays_the_start,
-                                         cluster_standby_route_carries_no_copies,
-                                         cluster_stream_only_sends_no_datagrams,
-                                         cluster_datagram_only_leaves_the_stream_without_messages,
-                                         cluster_seed_gives_the_same_again,
-                                         NULL};
+                                  cluster_cut_stream_resumes,
+                                  cluster_killed_client_begins_a_session,
+                                  cluster_clients_killed_too_often_are_refused,
+                                  cluster_stopped_client_closes,
+                                  cluster_killed_relay_is_dialled_again,
+                                  cluster_crashed_relay_leaves_half_a_stream,
+                                  cluster_session_timeout_is_lost_on_both_ends,
+                                  cluster_refused_dials_back_off,
+                                  cluster_closed_port_leaves_the_datagram_route,
+                                  cluster_hole_of_the_stream_breaks_it,
+                                  cluster_rebinding_keeps_the_datagram_route,
+                                  cluster_paused_relay_keeps_its_sessions,
+                                  cluster_paused_client_keeps_its_session,
+                                  cluster_sick_disk_delays_the_start,
+                                  cluster_standby_route_carries_no_copies,
+                                  cluster_stream_only_sends_no_datagrams,
+                                  cluster_datagram_only_leaves_the_stream_without_messages,
+                                  cluster_seed_gives_the_same_again,
+                                  NULL};
     return tf_test_run("tests/sim/nodes", tests);
 }
