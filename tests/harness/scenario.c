@@ -16,6 +16,7 @@ const char *tf_scenario_key_name(tf_scenario_key key)
         [TF_KEY_RESCUES] = "rescues",
         [TF_KEY_SESSIONS] = "sessions",
         [TF_KEY_RESUMES] = "resumes",
+        [TF_KEY_COPIES] = "copies",
         [TF_KEY_LONGEST_GAP] = "longest-gap",
         [TF_KEY_LONGEST_DELAY] = "longest-delay",
     };

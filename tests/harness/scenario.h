@@ -120,6 +120,7 @@ typedef enum tf_scenario_key {
     TF_KEY_RESCUES,
     TF_KEY_SESSIONS,
     TF_KEY_RESUMES,
+    TF_KEY_COPIES,      /* sent and got by clients that are not direct, repeats among them */
     TF_KEY_LONGEST_GAP, /* this and the next: us */
     TF_KEY_LONGEST_DELAY,
     TF_KEY_COUNT

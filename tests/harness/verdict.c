@@ -399,6 +399,7 @@ const tf_lab_results *tf_lab_verdict_end(tf_lab_verdict *v, tf_time end)
         tf_lab_verdict_sample_at(v, client, TF_NEVER, &last);
         for (int route = 0; route < TF_ROUTE_COUNT && !v->s->nodes[client].is_direct; route++) {
             r->totals[TF_KEY_RESCUES] += tf_lab_rescues(&last, (tf_route)route);
+            r->totals[TF_KEY_COPIES] += last.routes[route].sent + last.routes[route].received;
         }
         r->totals[TF_KEY_SESSIONS] += last.sessions;
         r->totals[TF_KEY_RESUMES] += last.resumes;

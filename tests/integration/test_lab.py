@@ -82,6 +82,22 @@ def test_each_bad_day_ends_well(world):
     leaves_nothing(world)
 
 
+def test_each_trap_has_something_that_shows_it(_world):
+    there = {os.path.splitext(os.path.basename(path))[0] for path in glob.glob(SCENARIOS + "/*.scenario")}
+    scenarios = set(there)
+    for path in glob.glob(ROOT + "/tests/*/*.[chp]*"):
+        there |= {os.path.basename(path), os.path.splitext(os.path.basename(path))[0]}
+        with open(path, encoding="utf-8") as file:
+            there |= set(re.findall(r"^(?:START_TEST\(|def )(\w+)", file.read(), re.M))
+    with open(os.path.join(SCENARIOS, "TRAPS.md"), encoding="utf-8") as file:
+        rows = [line.split("|")[1:-1] for line in file if line.startswith("| ")]
+    named = {name for row in rows for name in re.findall("`([^`]+)`", row[2])}
+    unshown = [row[0] for row in rows if row[2].strip() != "shown by" and "`" not in row[2] and "cannot happen:" not in row[2]]
+    assert len(rows) > 70 and not unshown, unshown
+    assert named <= there, named - there
+    assert scenarios <= named, scenarios - named
+
+
 def test_what_a_run_tells_agrees_with_itself(world):
     picture = world.path("day.svg")
     out = lab(world, "--json", "--svg", picture, "--compare", "stream", scenario(world, SHORT)).succeeds()

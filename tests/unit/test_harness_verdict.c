@@ -32,7 +32,8 @@ static void pass(tf_lab_verdict *v, uint32_t number)
 static void sample(tf_lab_verdict *v, uint32_t client, tf_time at, uint64_t first, uint64_t told)
 {
     tf_lab_sample one = {.at = at, .sessions = 1};
-    one.routes[TF_ROUTE_DATAGRAM] = (tf_lab_route){.first = first, .only = first / 2, .told_first = told};
+    one.routes[TF_ROUTE_DATAGRAM] =
+        (tf_lab_route){.first = first, .only = first / 2, .told_first = told, .sent = 3 * told, .received = first};
     one.routes[TF_ROUTE_STREAM] = (tf_lab_route){.told_repeats = told / 2};
     tf_lab_verdict_sample(v, client, &one);
 }
@@ -151,6 +152,7 @@ START_TEST(verdict_wins_and_rescues_are_those_of_their_phase_and_route)
     ck_assert_uint_eq(r->phases[1].wins[TF_ROUTE_STREAM], 0);
     ck_assert_uint_eq(r->totals[TF_KEY_RESCUES], 25 + 50);
     ck_assert_uint_eq(r->totals[TF_KEY_SESSIONS], 2);
+    ck_assert_uint_eq(r->totals[TF_KEY_COPIES], 300 + 50);
     tf_lab_verdict_free(v);
 }
 END_TEST
