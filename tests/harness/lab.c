@@ -13,7 +13,7 @@
 #define EXIT_HELD 0
 #define EXIT_BROKEN 1
 #define EXIT_USAGE 2
-#define EXIT_CANNOT 3
+#define EXIT_CANNOT TF_LAB_CANNOT
 #define EXIT_BAD_FILE 8
 #define RUNS_MAX 2
 
@@ -22,9 +22,11 @@ static const char usage_text[] =
     "Starts a relay and clients with impaired routes between them, as the scenario in FILE says, and reports what was "
     "lost,\n"
     "repeated and late. twofold-lab(1) describes the file.\n"
-    "  --mode forwarders|namespaces    what stands between: forwarders in user space (default; no rights needed), or\n"
+    "  --mode forwarders|namespaces|sim  what stands between: forwarders in user space (default; no rights needed);\n"
     "                                  network namespaces with the kernel's own TCP and UDP (root, or user\n"
-    "                                  namespaces)\n"
+    "                                  namespaces); or nothing is real: whole nodes in virtual time, at once and\n"
+    "                                  the same from the same seed\n"
+    "  --seed N                        of all that is random, in place of the file's\n"
     "  --routes both|stream|datagram   that clients may use (default both)\n"
     "  --compare stream|datagram       runs a second time with that route only, and shows both\n"
     "  --json                          one line of JSON for each run instead of the table\n"
@@ -40,6 +42,8 @@ typedef struct options {
     const char *file;
     const char *svg;
     tf_routes compare; /* 0: no second run */
+    uint64_t seed;
+    bool has_seed;
     bool json;
     bool check;
     bool help;
@@ -49,11 +53,28 @@ typedef struct options {
 
 /* -- options ------------------------------------------------------------------------------------------------------- */
 
+static const char *const mode_names[] = {
+    [TF_LAB_FORWARDERS] = "forwarders", [TF_LAB_NAMESPACES] = "namespaces", [TF_LAB_SIM] = "sim"};
+#define MODES (sizeof(mode_names) / sizeof(mode_names[0]))
+
 static bool parse_mode(options *o, const char *text)
 {
-    bool spaces = strcmp(text, "namespaces") == 0;
-    o->lab.mode = spaces ? TF_LAB_NAMESPACES : TF_LAB_FORWARDERS;
-    return spaces || strcmp(text, "forwarders") == 0;
+    size_t mode = 0;
+    while (mode < MODES && strcmp(text, mode_names[mode]) != 0) {
+        mode++;
+    }
+    o->lab.mode = mode < MODES ? (tf_lab_mode)mode : TF_LAB_FORWARDERS;
+    return mode < MODES;
+}
+
+static bool parse_seed(options *o, const char *text)
+{
+    char *end = NULL;
+    errno = 0;
+    unsigned long long seed = strtoull(text, &end, 10);
+    o->seed = seed;
+    o->has_seed = *text >= '0' && *text <= '9' && *end == '\0' && errno == 0;
+    return o->has_seed;
 }
 
 static bool parse_routes(tf_routes *out, const char *text)
@@ -77,6 +98,9 @@ static bool one_option(options *o, int option)
         break;
     case 'c':
         good = parse_routes(&o->compare, optarg) && o->compare != TF_ROUTES_BOTH;
+        break;
+    case 'e':
+        good = parse_seed(o, optarg);
         break;
     case 'j':
         o->json = true;
@@ -111,17 +135,12 @@ static bool one_option(options *o, int option)
 static bool parse(options *o, int argc, char **argv)
 {
     static const struct option known[] = {
-        {"mode", required_argument, NULL, 'm'},
-        {"routes", required_argument, NULL, 'r'},
-        {"compare", required_argument, NULL, 'c'},
-        {"json", no_argument, NULL, 'j'},
-        {"svg", required_argument, NULL, 's'},
-        {"check", no_argument, NULL, 'n'},
-        {"keep", no_argument, NULL, 'k'},
-        {"twofold", required_argument, NULL, 't'},
-        {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'v'},
-        {NULL, 0, NULL, 0},
+        {"mode", required_argument, NULL, 'm'},    {"routes", required_argument, NULL, 'r'},
+        {"compare", required_argument, NULL, 'c'}, {"seed", required_argument, NULL, 'e'},
+        {"json", no_argument, NULL, 'j'},          {"svg", required_argument, NULL, 's'},
+        {"check", no_argument, NULL, 'n'},         {"keep", no_argument, NULL, 'k'},
+        {"twofold", required_argument, NULL, 't'}, {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'v'},       {NULL, 0, NULL, 0},
     };
     int option;
     while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
@@ -249,8 +268,10 @@ static int run_all(const options *o, const tf_scenario *s)
         tf_lab_options lab = o->lab;
         lab.routes = i == 1 ? o->compare : o->lab.routes;
         reports[i] = (tf_lab_report){.s = s, .routes = lab.routes};
-        reports[i].mode = lab.mode == TF_LAB_NAMESPACES ? "namespaces" : "forwarders";
-        if (!tf_lab_run(s, &lab, &verdicts[i], &reports[i].results, why)) {
+        reports[i].mode = mode_names[lab.mode];
+        bool good = lab.mode == TF_LAB_SIM ? tf_lab_sim_run(s, &lab, &verdicts[i], &reports[i].results, why)
+                                           : tf_lab_run(s, &lab, &verdicts[i], &reports[i].results, why);
+        if (!good) {
             (void)fprintf(stderr, "twofold-lab: %s\n", why);
             status = EXIT_CANNOT;
         }
@@ -284,10 +305,11 @@ int main(int argc, char **argv)
     if (o.check) {
         return EXIT_HELD;
     }
+    s.seed = o.has_seed ? o.seed : s.seed;
     if (o.lab.twofold == NULL) {
         o.lab.twofold = find_twofold(o.program);
     }
-    if (o.lab.twofold == NULL) {
+    if (o.lab.twofold == NULL && o.lab.mode != TF_LAB_SIM) {
         (void)fputs("twofold-lab: there is no twofold beside this program or in PATH; --twofold names one\n", stderr);
         return EXIT_CANNOT;
     }

@@ -23,8 +23,12 @@ struct event_base;
 #define TF_LAB_LINGER (300 * TF_MS)   /* after everything came: in which something may come again */
 #define TF_LAB_FOLDER_MAX 256u
 #define TF_LAB_TEXT_MAX 384u
+/* Of the relay: more than a second of a usual scenario, so that it is the routes that are measured. */
+#define TF_LAB_IN_FLIGHT 1024u
+#define TF_LAB_CANNOT 3 /* exit status: it cannot be run here, or something of the laboratory failed */
+#define TF_LAB_NOT_READY "a client could not connect and subscribe within 60 s"
 
-typedef enum tf_lab_mode { TF_LAB_FORWARDERS, TF_LAB_NAMESPACES } tf_lab_mode;
+typedef enum tf_lab_mode { TF_LAB_FORWARDERS, TF_LAB_NAMESPACES, TF_LAB_SIM } tf_lab_mode;
 
 typedef struct tf_lab_options {
     tf_lab_mode mode;
@@ -196,5 +200,9 @@ bool tf_lab_runs_any(const tf_lab *lab, bool clients_only);
 /* Runs the scenario once. *out is the caller's, the results are its. False: the laboratory failed, and why is told. */
 bool tf_lab_run(const tf_scenario *s, const tf_lab_options *options, tf_lab_verdict **out,
                 const tf_lab_results **results, char why[TF_LAB_TEXT_MAX]);
+/* The same in virtual time, without a process or a socket (lab_sim.h). A promise that the simulator itself finds broken
+ * ends the program with its text and TF_LAB_CANNOT. */
+bool tf_lab_sim_run(const tf_scenario *s, const tf_lab_options *options, tf_lab_verdict **out,
+                    const tf_lab_results **results, char why[TF_LAB_TEXT_MAX]);
 
 #endif

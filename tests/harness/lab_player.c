@@ -138,7 +138,17 @@ static void add_route(tf_lab_route *out, const tf_route_stats *r)
     out->shed += r->shed;
     out->lost += r->lost;
     out->downs += r->downs;
-    memcpy(out->late, r->late, sizeof(out->late));
+    for (size_t i = 0; i < TF_LATE_BUCKETS; i++) {
+        out->late[i] += r->late[i];
+    }
+}
+
+void tf_lab_player_keep(tf_lab_player *p, const tf_lab_counts *counts)
+{
+    p->before.resumes += counts->resumes;
+    for (int i = 0; i < TF_ROUTE_COUNT; i++) {
+        add_route(&p->before.routes[i], counts->routes[i]);
+    }
 }
 
 void tf_lab_player_sample(tf_lab_player *p, const tf_lab_counts *counts, tf_time start, tf_time now)

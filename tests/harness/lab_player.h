@@ -1,6 +1,6 @@
-/* What a client of a laboratory does, whatever it is made of (a process with sockets, a node of the simulator): it sends
- * what is due, notes what comes, and counts. All that it has to know when it is killed and started again is in the shared
- * memory: it goes on with the first message that was not answered, and at the position that it had. */
+/* What a client of a laboratory does, whatever it is made of (a process with sockets, a node of the simulator): it
+ * sends what is due, notes what comes, and counts. All that it has to know when it is killed and started again is in
+ * the shared memory: it goes on with the first message that was not answered, and at the position that it had. */
 #ifndef TF_TESTS_HARNESS_LAB_PLAYER_H
 #define TF_TESTS_HARNESS_LAB_PLAYER_H
 
@@ -51,9 +51,11 @@ typedef struct tf_lab_counts {
     bool connected;
 } tf_lab_counts;
 
+/* What is counted of a session, but for `sessions`, begins anew: it is kept. */
+void tf_lab_player_keep(tf_lab_player *p, const tf_lab_counts *counts);
 void tf_lab_player_sample(tf_lab_player *p, const tf_lab_counts *counts, tf_time start, tf_time now);
-/* Tells, once it is so, that the traffic may begin: it is connected, has subscribed, and has all routes or has waited for
- * them long enough. */
+/* Tells, once it is so, that the traffic may begin: it is connected, has subscribed, and has all routes or has waited
+ * for them long enough. */
 void tf_lab_player_look(tf_lab_player *p, const tf_lab_counts *counts, tf_time now);
 
 #endif

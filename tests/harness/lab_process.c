@@ -17,7 +17,6 @@
 
 #define PATH_MAX_BYTES (TF_LAB_FOLDER_MAX + 64)
 #define WORDS_MAX 200u
-#define IN_FLIGHT_DEFAULT 1024u /* more than a second of a usual scenario, so that it is the routes that are measured */
 
 void tf_lab_fail(tf_lab *lab, const char *format, ...)
 {
@@ -60,7 +59,7 @@ static void write_config(const tf_lab *lab, char path[PATH_MAX_BYTES])
     if (file == NULL) {
         _exit(70);
     }
-    uint32_t in_flight = relay->max_in_flight != 0 ? relay->max_in_flight : IN_FLIGHT_DEFAULT;
+    uint32_t in_flight = relay->max_in_flight != 0 ? relay->max_in_flight : TF_LAB_IN_FLIGHT;
     (void)fprintf(file, "[store]\nsegment_size = 1MiB\n[limits]\nmax_in_flight = %u\n", (unsigned)in_flight);
     if (relay->session_timeout != 0) {
         (void)fprintf(file, "session_timeout = %llums\n", (unsigned long long)(relay->session_timeout / TF_MS));

@@ -73,7 +73,7 @@ static void set_up(run *r, tf_time now)
         r->reader.start = now + TF_LAB_POLL;
         atomic_store(&r->lab.shared->start, r->reader.start);
     } else if (now > r->set_up_until) {
-        tf_lab_fail(&r->lab, "a client could not connect and subscribe within %d s", (int)(TF_LAB_SETUP / TF_SECOND));
+        tf_lab_fail(&r->lab, TF_LAB_NOT_READY);
     }
 }
 
