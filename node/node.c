@@ -279,9 +279,9 @@ void tf_node_free(tf_node *node)
     tf_acceptor_free_all(node);
     free_listens(node);
     tf_stream_buffers_clear(&node->buffers);
+    tf_node_store_close(node); /* first: what its threads still commit is the hub's memory */
     tf_hub_free(node->hub);
     tf_node_objects_free(node);
-    tf_node_store_close(node);
     tf_dedup_free(node->dedup);
     tf_map_clear(&node->sessions);
     tf_map_clear(&node->connection_ids);

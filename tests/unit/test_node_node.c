@@ -1,7 +1,11 @@
 /* node/twofold.h: whole nodes in one process, over loopback. What takes real time here is waited for, not slept. */
+#include <ftw.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "node/edge_mem.h"
+#include "node/node_internal.h"
 #include "node/twofold.h"
 #include "tests/support/check_main.h"
 #include "tests/support/support.h"
@@ -14,13 +18,23 @@ typedef struct member {
     tf_uri uri;
 } member;
 
-static void member_new(member *m, uint8_t seed_byte, bool exclusive)
+static void member_make(member *m, uint8_t seed_byte, tf_node_config config)
 {
     uint8_t seed[TF_SEED_LEN] = {seed_byte};
     *m = (member){0};
     ck_assert_int_eq(tf_identity_new(&m->identity, seed), TF_OK);
-    tf_node_config config = {.identity = m->identity, .exclusive = exclusive};
+    config.identity = m->identity;
     ck_assert_int_eq(tf_node_new(&m->node, &config, NULL), TF_OK);
+}
+
+static void member_new(member *m, uint8_t seed_byte, bool exclusive)
+{
+    member_make(m, seed_byte, (tf_node_config){.exclusive = exclusive});
+}
+
+static void member_new_stored(member *m, uint8_t seed_byte, const char *folder)
+{
+    member_make(m, seed_byte, (tf_node_config){.exclusive = true, .store = {.directory = folder}});
 }
 
 static void member_listen(member *m)
@@ -327,6 +341,56 @@ START_TEST(node_two_that_dial_each_other_keep_one_session)
 }
 END_TEST
 
+/* Runs both until a commit of the relay is under way. */
+static void await_commit(member *relay, member *client)
+{
+    tf_hub_stats stats = {0};
+    tf_time end = tf_edge_now() + HANG;
+    while (stats.committing == 0) {
+        ck_assert(tf_edge_now() < end);
+        tf_node_run(client->node, 0);
+        tf_node_run(relay->node, 0);
+        tf_hub_get_stats(relay->node->hub, &stats);
+    }
+}
+
+static int remove_one(const char *path, const struct stat *state, int type, struct FTW *where)
+{
+    (void)state, (void)type, (void)where;
+    return remove(path);
+}
+
+/* What the store's thread still writes must not be gone. */
+START_TEST(node_freed_amid_a_commit_ends_that_first)
+{
+    static uint8_t body[200000];
+    char folder[] = "/tmp/twofold-node-XXXXXX";
+    member relay, client;
+    tf_remote *channel = NULL;
+    tf_node_event event;
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    memset(body, 'b', sizeof(body));
+    for (unsigned round = 0; round < 10; round++) {
+        member_new_stored(&relay, 1, folder);
+        member_new(&client, 2, false);
+        member_listen(&relay);
+        member_allow(&relay, &client);
+        tf_peer *peer = dial_once(&client, &relay);
+        ck_assert_int_eq(tf_remote_open(peer, tf_slice_str("c"), &channel), TF_OK);
+        tf_remote_send_args send = {.body = tf_slice_of(body, sizeof(body))};
+        ck_assert_int_eq(tf_remote_send(channel, &send), TF_OK);
+        await(&client, &relay, TF_EVENT_ACK, &event);
+        for (unsigned i = 0; i < 8; i++) {
+            ck_assert_int_eq(tf_remote_send(channel, &send), TF_OK);
+        }
+        await_commit(&relay, &client);
+        member_free(&relay);
+        member_free(&client);
+    }
+    ck_assert_int_eq(nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
+}
+END_TEST
+
 START_TEST(node_addresses_that_cannot_be_had_are_named)
 {
     static const struct {
@@ -365,6 +429,7 @@ int main(void)
                                          node_exclusive_place_stays_with_the_first_that_answers,
                                          node_exclusive_place_of_one_that_is_silent_is_taken,
                                          node_two_that_dial_each_other_keep_one_session,
+                                         node_freed_amid_a_commit_ends_that_first,
                                          node_addresses_that_cannot_be_had_are_named,
                                          NULL};
     return tf_test_run_waiting("node/node", tests);
