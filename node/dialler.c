@@ -86,6 +86,8 @@ static void on_redial(evutil_socket_t fd, short what, void *ctx)
     tf_peer *peer = ctx;
     if (peer->state == PEER_WAITING) {
         start_dial(peer);
+    } else if (peer->state == PEER_DIALLING) {
+        dial_failed(peer, false, "no WELCOME in time");
     }
 }
 
@@ -172,6 +174,8 @@ static void dial_opened(void *ctx, tf_stream *stream)
         return;
     }
     tf_stream_write(stream, tf_slice_of(buf, tf_wr_len(&w)));
+    /* The stream has no limit of its own any more, and nothing breaks it once the HELLO is acked. */
+    tf_node_arm(peer->redial, tf_time_add(tf_edge_now(), dial_limit(peer)));
 }
 
 /* The answer is good: the session goes on, or a new one begins. */
@@ -205,6 +209,7 @@ static void welcomed(tf_peer *peer, const tf_agreed *agreed)
     tf_stream *stream = peer->dial;
     peer->dial = NULL;
     peer->state = PEER_WAITING;
+    (void)event_del(peer->redial);
     peer->refusals = 0;
     peer->handshakes++;
     peer->wants_generation = false;

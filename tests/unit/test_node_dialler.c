@@ -1,9 +1,13 @@
 /* How a peer is reached again: new keys in time, a route on standby. Whole nodes over loopback; what takes real
  * time here is waited for, not slept. */
+#include <openssl/ssl.h>
 #include <stdio.h>
 
 #include "node/edge_mem.h"
+#include "node/endpoint.h"
 #include "node/twofold.h"
+#include "paths/listener.h"
+#include "paths/stream.h"
 #include "tests/support/check_main.h"
 #include "tests/support/support.h"
 
@@ -157,9 +161,90 @@ START_TEST(dialler_route_on_standby_gets_no_copies_while_the_other_flows)
 }
 END_TEST
 
+/* -- an acceptor that says nothing --------------------------------------------------------------------------------- */
+
+#define MUTE_STREAMS 2u
+
+static struct {
+    SSL_CTX *tls;
+    tf_stream_buffers buffers;
+    tf_stream *streams[MUTE_STREAMS];
+    unsigned count;
+    unsigned opened;
+} mute;
+
+static void mute_opened(void *ctx, tf_stream *stream)
+{
+    (void)ctx, (void)stream;
+    mute.opened++;
+}
+
+static void mute_readable(void *ctx, tf_stream *stream)
+{
+    (void)ctx;
+    tf_stream_consume(stream, tf_stream_in(stream).len);
+}
+
+static void mute_ended(void *ctx, tf_stream *stream, const tf_stream_end *end)
+{
+    (void)ctx, (void)stream, (void)end; /* freed at the end of the test */
+}
+
+static bool let_all_in(void *ctx, const tf_node_id *peer)
+{
+    (void)ctx, (void)peer;
+    return true;
+}
+
+static void mute_accepted(void *ctx, int fd, const tf_address *peer)
+{
+    static const tf_stream_ops ops = {.opened = mute_opened, .readable = mute_readable, .ended = mute_ended};
+    const tf_stream_env env = {
+        .base = tf_node_loop(nodes[WRITER]), .tls = mute.tls, .mem = tf_test_mem(), .buffers = &mute.buffers};
+    (void)ctx, (void)peer;
+    ck_assert_uint_lt(mute.count, MUTE_STREAMS);
+    ck_assert_int_eq(tf_stream_accept(&mute.streams[mute.count++], &env, fd, HANG, &ops, NULL), TF_OK);
+}
+
+/* TLS is through and the HELLO is acked by TCP, then nothing comes: it is dialled again. */
+START_TEST(dialler_waits_for_a_welcome_only_so_long)
+{
+    tf_address any;
+    tf_listener *listener = NULL;
+    tf_peer *peer = NULL;
+    tf_uri uri = {0};
+    tf_connect_options options = {.connect_timeout = TF_NEVER};
+    set_up(0);
+    memset(&mute, 0, sizeof(mute));
+    tf_stream_buffers_init(&mute.buffers, tf_test_mem());
+    ck_assert_int_eq(tf_identity_ssl_ctx(&mute.tls, identities[RELAY], true, let_all_in, NULL), TF_OK);
+    ck_assert_int_eq(tf_address_parse(&any, tf_slice_str("127.0.0.1"), 0), TF_OK);
+    const tf_listener_config config = {
+        .base = tf_node_loop(nodes[WRITER]), .mem = tf_test_mem(), .accepted = mute_accepted};
+    ck_assert_int_eq(tf_listener_new(&listener, tf_listen_tcp(&any), &config), TF_OK);
+    uri.node = *tf_identity_node_id(identities[RELAY]);
+    tf_endpoint_from_address(&uri.stream, tf_listener_local(listener));
+    ck_assert_int_eq(tf_node_connect(nodes[WRITER], &uri, &options, &peer), TF_OK);
+    tf_time end = tf_edge_now() + HANG;
+    while (mute.opened < MUTE_STREAMS) {
+        ck_assert(tf_edge_now() < end);
+        tf_node_run(nodes[WRITER], 100 * TF_MS);
+    }
+    for (unsigned i = 0; i < mute.count; i++) {
+        tf_stream_free(mute.streams[i]);
+    }
+    tf_listener_free(listener);
+    SSL_CTX_free(mute.tls);
+    tear_down();
+    tf_stream_buffers_clear(&mute.buffers);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {dialler_renews_the_keys_in_time_and_nothing_is_lost,
-                                  dialler_route_on_standby_gets_no_copies_while_the_other_flows, NULL};
+                                  dialler_route_on_standby_gets_no_copies_while_the_other_flows,
+                                  dialler_waits_for_a_welcome_only_so_long,
+                                  NULL};
     return tf_test_run_waiting("node/dialler", tests);
 }
