@@ -17,7 +17,7 @@
 #include "tests/sim/seeds.h"
 
 #define SEEDS_DEFAULT 150u
-#define GROUPS 60u
+#define GROUPS_MAX 200u
 #define WAITING_MAX 8u
 #define PATIENCE (20 * TF_SECOND) /* in good weather all is answered by then */
 
@@ -37,10 +37,12 @@ typedef struct sim {
     tf_time now;
     tf_time act_at;
     tf_time pause_max; /* between two acts */
-    size_t group_max;
+    unsigned groups_max;
+    size_t group_max;  /* ops */
     bool is_small;
-    bool has_storms;   /* bad weather comes */
-    unsigned restarts; /* in 1/1000 of an act */
+    unsigned storms;   /* in 1/100 of a change of the weather: it is bad */
+    unsigned changes;  /* of the weather, in 1/1000 of an act */
+    unsigned restarts; /* the same */
     bool clean;        /* good weather since the store was opened */
     bool good;         /* it is now, */
     tf_time good_since;
@@ -180,11 +182,11 @@ static void change_weather(sim *s)
 {
     static const tf_time spans[] = {0, 200, 5 * TF_MS, 80 * TF_MS};
     disk_weather w = {.least = below(s, spans[below(s, 4)] + 1), .spread = spans[below(s, 4)]};
-    s->good = !s->has_storms || below(s, 2) == 0;
+    s->good = !tf_test_random_chance(&s->random, s->storms, 100);
     if (!s->good) {
         w.errors = below(s, 2) == 0 ? (unsigned[]){1, 20, 200}[below(s, 3)] : 0;
-        w.full = below(s, 4) == 0;
-        w.failing = below(s, 6) == 0;
+        w.full = below(s, 3) == 0;
+        w.failing = below(s, 5) == 0;
         w.refusals = (unsigned)below(s, 300);
         w.later = (unsigned)below(s, 500);
     }
@@ -223,7 +225,7 @@ static void end(sim *s)
 static void act(sim *s)
 {
     s->act_at = s->now + below(s, below(s, 10) == 0 ? 10 * s->pause_max : s->pause_max);
-    if (below(s, 20) == 0) {
+    if (tf_test_random_chance(&s->random, s->changes, 1000)) {
         change_weather(s);
     }
     if (!disk_is_open(s->disk)) {
@@ -244,7 +246,7 @@ static void act(sim *s)
 
 static void run_faults(sim *s)
 {
-    while (s->groups < GROUPS) {
+    while (s->groups < s->groups_max) {
         s->now = next_time(s, s->act_at);
         if (disk_is_open(s->disk)) {
             advance(s);
@@ -327,9 +329,11 @@ static void set_up(sim *s, uint64_t seed)
     s->kind = below(s, 10) == 0 ? DISK_SLOW : DISK_REAL;
     s->pause_max = (tf_time[]){100, 3 * TF_MS, 30 * TF_MS, 400 * TF_MS}[below(s, 4)];
     s->group_max = (size_t[]){1, 4, MODEL_OPS}[below(s, 3)];
+    s->groups_max = s->group_max == MODEL_OPS ? GROUPS_MAX / 4 : GROUPS_MAX;
     s->is_small = below(s, 4) != 0;
-    s->has_storms = below(s, 2) == 0;
-    s->restarts = (unsigned[]){0, 30, 150}[below(s, 3)];
+    s->storms = (unsigned[]){0, 0, 50, 90}[below(s, 4)];
+    s->changes = (unsigned[]){0, 10, 50}[below(s, 3)];
+    s->restarts = (unsigned[]){0, 10, 40}[below(s, 3)];
     s->disk = disk_new(s->kind, "sim-disk", tf_test_random_u64(&s->random), &s->heap.mem);
 }
 
