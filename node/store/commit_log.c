@@ -27,8 +27,9 @@ struct tf_commit_log {
     tf_log_reader *reader; /* RECOVERING */
     tf_log_report report;
     uint64_t applied;      /* when it was opened */
-    torn *torn;            /* TORN */
+    torn *torn;            /* TORN: in the order of L15 */
     size_t torn_count;
+    size_t torn_done;
     size_t torn_capacity;
     tf_log_segment current; /* what is written; number 0: none yet */
     tf_file *file;
@@ -226,18 +227,20 @@ const tf_log_report *tf_commit_log_report(const tf_commit_log *log)
     return log->reader != NULL ? tf_log_reader_report(log->reader) : &log->report;
 }
 
-/* What was never acked must not be found again under LSNs that are given to other records now (L19). */
+/* What was never acked must not be found again under LSNs that are given to other records now (L19). A group that was
+ * written again may be whole in its first segment and torn in the second, which hides the first: that one goes first, so
+ * that it does not come back when the power goes off in between. */
 static tf_err overwrite_torn(tf_commit_log *log)
 {
-    while (log->torn_count > 0) {
-        const torn *t = &log->torn[log->torn_count - 1];
+    while (log->torn_done < log->torn_count) {
+        const torn *t = &log->torn[log->torn_done];
         tf_err err = tf_log_file_void(&log->files, t->number, log->next_lsn);
         if (err != TF_OK) {
             tf_log_room_failed(&log->room, errno);
             return err == TF_ERR_NOMEM ? err : TF_ERR_IO;
         }
         tf_log_room_settle(&log->room, t->number, t->last);
-        log->torn_count--;
+        log->torn_done++;
     }
     log->phase = WRITING;
     return TF_OK;

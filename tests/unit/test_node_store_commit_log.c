@@ -300,6 +300,48 @@ START_TEST(commit_log_removed_retries_do_not_come_back_under_given_lsns)
 }
 END_TEST
 
+/* A sync fails, and so does all from operation `fault` of the retry on, which may leave half a group that hides a whole
+ * one; then the power goes off at the n-th operation of the next life. */
+static bool crash_after_failed_retry(uint64_t fault, uint64_t n, uint64_t seed)
+{
+    static log_world w;
+    tf_lossy_files *lossy = tf_lossy_files_new(UINT64_MAX);
+    tf_lossy_files_seed(lossy, seed);
+    world_init(&w, tf_lossy_files_get(lossy));
+    world_recover(&w);
+    stubborn_append(&w, 2, 700);
+    ck_assert_int_eq(world_prepare(&w), TF_OK);
+    tf_lossy_files_fail_sync_at(lossy, 0);
+    ck_assert_int_eq(world_append(&w, 40, 50, false), TF_ERR_IO);
+    tf_lossy_files_fail_at(lossy, fault, TF_LOSSY_ERROR, true);
+    tf_err err = world_retry(&w, NULL);
+    end(lossy, &w, KILL, 0);
+    world_recover(&w);
+    tf_lossy_files_stop_at(lossy, n);
+    err = world_append(&w, 1, 900, true);
+    bool reached = tf_lossy_files_is_off(lossy);
+    ck_assert(reached || err == TF_OK);
+    end(lossy, &w, CRASH, seed + 1);
+    world_recover(&w);
+    world_close(&w);
+    tf_lossy_files_free(lossy);
+    return reached;
+}
+
+START_TEST(commit_log_what_was_left_out_does_not_come_back_while_it_is_overwritten)
+{
+    for (uint64_t fault = 0; fault < 6; fault++) {
+        for (uint64_t seed = 0; seed < 12; seed++) {
+            uint64_t n = 0;
+            while (crash_after_failed_retry(fault, n, seed)) {
+                n++;
+            }
+            ck_assert_uint_gt(n, 2);
+        }
+    }
+}
+END_TEST
+
 START_TEST(commit_log_retry_names_what_was_acked_and_cannot_be_read_back)
 {
     log_world w;
@@ -377,6 +419,7 @@ int main(void)
                                   commit_log_one_failure_at_any_operation_is_overcome,
                                   commit_log_crash_at_every_operation_after_a_failed_sync_loses_nothing,
                                   commit_log_removed_retries_do_not_come_back_under_given_lsns,
+                                  commit_log_what_was_left_out_does_not_come_back_while_it_is_overwritten,
                                   commit_log_retry_names_what_was_acked_and_cannot_be_read_back,
                                   commit_log_retries_that_fail_leave_no_files,
                                   NULL};
