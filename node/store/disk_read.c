@@ -313,6 +313,12 @@ static uint64_t tail_time(const tf_catalog_channel *channel, int64_t timestamp_m
     return low;
 }
 
+/* What the index cannot say just now is taken for kept: what is asked for here decides what is trimmed. */
+static uint64_t unless_unknown(const tf_catalog_channel *channel, tf_err err, uint64_t seq)
+{
+    return err == TF_OK || err == TF_ERR_CLOSED ? seq : channel->state.first;
+}
+
 uint64_t tf_disk_find_time(void *ctx, uint64_t number, int64_t timestamp_ms)
 {
     tf_disk_store *store = ctx;
@@ -321,8 +327,9 @@ uint64_t tf_disk_find_time(void *ctx, uint64_t number, int64_t timestamp_ms)
     uint64_t tail = tf_catalog_tail_first(channel);
     uint64_t seq = tail_time(channel, timestamp_ms);
     uint64_t found = seq;
-    if (seq == tail && channel->state.first < tail && tf_db_find_time(store->find_db, number, timestamp_ms, &found) == TF_OK) {
-        seq = found < tail ? found : tail;
+    if (seq == tail && channel->state.first < tail) {
+        tf_err err = tf_db_find_time(store->find_db, number, timestamp_ms, &found);
+        seq = err == TF_OK ? (found < tail ? found : tail) : unless_unknown(channel, err, seq);
     }
     return seq > channel->state.first ? seq : channel->state.first;
 }
@@ -343,11 +350,12 @@ static uint64_t tail_bytes_from(const tf_catalog_channel *channel, uint64_t from
     return sum;
 }
 
-/* The channel as the index knows it. */
-static bool indexed(tf_disk_store *store, uint64_t number, tf_store_channel *out)
+/* The channel as the index knows it. TF_ERR_CLOSED: not at all. */
+static tf_err indexed(tf_disk_store *store, uint64_t number, tf_store_channel *out)
 {
     uint64_t position = number - 1;
-    return tf_db_channel_next(store->find_db, &position, out) == TF_OK && out->number == number;
+    tf_err err = tf_db_channel_next(store->find_db, &position, out);
+    return err == TF_OK && out->number != number ? TF_ERR_CLOSED : err;
 }
 
 void tf_disk_measure(tf_disk_store *store, tf_catalog_channel *channel)
@@ -356,9 +364,36 @@ void tf_disk_measure(tf_disk_store *store, tf_catalog_channel *channel)
     if (channel->measure_at == 0 || atomic_load(&store->applied_lsn) < channel->measure_at) {
         return;
     }
-    if (indexed(store, channel->state.number, &found)) {
+    if (indexed(store, channel->state.number, &found) == TF_OK) {
         channel->state.bytes = found.bytes + tail_bytes_from(channel, found.head + 1);
         channel->measure_at = 0;
+    }
+}
+
+/* *seq is where the tail begins, and is moved to where it fits together with a part of the index. */
+static tf_err find_indexed_bytes(tf_disk_store *store, const tf_catalog_channel *channel, uint64_t bytes, uint64_t *seq)
+{
+    uint64_t number = channel->state.number;
+    for (;;) {
+        tf_store_channel before;
+        tf_store_channel after;
+        uint64_t found = 0;
+        tf_err err = indexed(store, number, &before);
+        uint64_t newer = err == TF_OK ? tail_bytes_from(channel, before.head + 1) : 0;
+        if (err != TF_OK || newer > bytes) {
+            return err;
+        }
+        err = tf_db_find_bytes(store->find_db, number, bytes - newer, &found);
+        if (err == TF_OK) {
+            err = indexed(store, number, &after);
+        }
+        if (err != TF_OK) {
+            return err;
+        }
+        if (after.head == before.head) { /* else the applier was in between */
+            *seq = found < *seq ? found : *seq;
+            return TF_OK;
+        }
     }
 }
 
@@ -382,19 +417,9 @@ uint64_t tf_disk_find_bytes(void *ctx, uint64_t number, uint64_t bytes)
         left -= tf_stored_bytes(&stored);
         seq--;
     }
-    tf_store_channel before;
-    tf_store_channel after = {.head = 0};
-    uint64_t found = seq;
-    while (seq == tail && seq > channel->state.first && indexed(store, number, &before)) {
-        uint64_t newer = tail_bytes_from(channel, before.head + 1);
-        if (newer > bytes || tf_db_find_bytes(store->find_db, number, bytes - newer, &found) != TF_OK ||
-            !indexed(store, number, &after)) {
-            break;
-        }
-        if (after.head == before.head) { /* else the applier was in between */
-            seq = found < seq ? found : seq;
-            break;
-        }
+    if (seq == tail && seq > channel->state.first) {
+        tf_err err = find_indexed_bytes(store, channel, bytes, &seq);
+        seq = unless_unknown(channel, err, seq);
     }
     return seq > channel->state.first ? seq : channel->state.first;
 }

@@ -141,10 +141,12 @@ typedef struct tf_store_table {
     tf_err (*find)(void *ctx, uint64_t channel, const tf_node_id *origin, tf_slice client_id, tf_store_key *out);
     /* 1 <= seq <= head. Slices: valid until the next call on the store. */
     tf_store_presence (*read)(void *ctx, uint64_t channel, uint64_t seq, tf_stored *out);
-    /* The first kept seq whose timestamp is not below; head + 1 when there is none. */
+    /* The first kept seq whose timestamp is not below; head + 1 when there is none. While that cannot be read, the first
+     * that is kept: nothing is trimmed for a fault of the disk. */
     uint64_t (*find_time)(void *ctx, uint64_t channel, int64_t timestamp_ms);
     /* The smallest seq from which on the kept messages have together at most so many bytes (as tf_store_channel.bytes
-     * counts); may be too small by one block. head + 1: not even the newest fits. */
+     * counts); may be too small by one block. head + 1: not even the newest fits. While that cannot be
+     * read, the first that is kept. */
     uint64_t (*find_bytes)(void *ctx, uint64_t channel, uint64_t bytes);
     /* The cursor of that channel, owner and name: TF_OK; TF_ERR_CLOSED: none. */
     tf_err (*cursor_find)(void *ctx, uint64_t channel, const tf_node_id *owner, tf_slice name, tf_store_cursor *out);

@@ -1,6 +1,6 @@
 /* node/store/disk without memory: each allocation of the caller's thread fails in turn, while the store is opened, written,
  * read and closed. It says so, nothing leaks, and what was acked before or in between is there when there is memory again
- * (P1). And what a full disk costs. */
+ * (P1). And what a full disk costs, and one that cannot be read. */
 #include <poll.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -271,10 +271,36 @@ START_TEST(disk_store_channel_that_was_refused_takes_no_number)
 }
 END_TEST
 
+static void check_bounds(const world *w, uint64_t by_time, uint64_t by_bytes)
+{
+    const tf_store_table *table = w->table.table;
+    ck_assert_uint_eq(table->find_time(w->table.ctx, w->channel, 4), by_time);
+    ck_assert_uint_eq(table->find_bytes(w->table.ctx, w->channel, 2 * 13), by_bytes); /* "id-n" and "message n" */
+}
+
+/* What is trimmed for its age or size follows from these: an index that cannot be read is none that is empty. */
+START_TEST(disk_store_bounds_that_cannot_be_read_keep_everything)
+{
+    world w;
+    begin(&w);
+    ck_assert_int_eq(open_store(&w), TF_OK);
+    write_some(&w, 5);
+    close_store(&w);
+    ck_assert_int_eq(open_store(&w), TF_OK);
+    tf_lossy_files_fail_at(w.lossy, 0, TF_LOSSY_ERROR, true);
+    check_bounds(&w, 1, 1);
+    tf_lossy_files_fail_at(w.lossy, UINT64_MAX, TF_LOSSY_ERROR, false);
+    check_bounds(&w, 4, 4);
+    close_store(&w);
+    end(&w);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {disk_store_without_memory_says_so_and_loses_nothing,
                                   disk_store_that_is_made_without_memory_is_none_or_whole,
-                                  disk_store_channel_that_was_refused_takes_no_number, NULL};
+                                  disk_store_channel_that_was_refused_takes_no_number,
+                                  disk_store_bounds_that_cannot_be_read_keep_everything, NULL};
     return tf_test_run_waiting("node/store/disk, faults", tests);
 }

@@ -24,13 +24,14 @@ typedef enum disk_kind {
 
 /* What may go wrong from now on; all zero: an instant, healthy disk. Odds in 1/1000. */
 typedef struct disk_weather {
-    tf_time least;     /* a sync (SLOW: a commit) takes so long, */
-    tf_time spread;    /* and up to so much more */
-    unsigned refusals; /* SLOW: of a group: after some ops the rest is refused */
-    unsigned later;    /* SLOW: of a read that has to wait */
-    unsigned errors;   /* REAL: of an operation that writes or syncs: EIO, once */
-    bool full;         /* REAL: no room for anything more; SLOW: what takes room is refused as full */
-    bool failing;      /* REAL: each write and sync fails (EIO); SLOW: everything is refused as unavailable */
+    tf_time least;       /* a sync (SLOW: a commit) takes so long, */
+    tf_time spread;      /* and up to so much more */
+    unsigned refusals;   /* SLOW: of a group: after some ops the rest is refused */
+    unsigned later;      /* SLOW: of a read that has to wait */
+    unsigned errors;     /* REAL: of an operation that writes or syncs: EIO, once */
+    unsigned unreadable; /* REAL: of an operation that reads, but for those of a start: EIO, once */
+    bool full;           /* REAL: no room for anything more; SLOW: what takes room is refused as full */
+    bool failing;        /* REAL: each write and sync fails (EIO); SLOW: everything is refused as unavailable */
 } disk_weather;
 
 typedef struct disk disk;

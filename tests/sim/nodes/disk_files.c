@@ -1,10 +1,12 @@
-/* What the store has for a disk: the lossy one, behind operations that take time and fail. */
+/* What the store has for a disk: the lossy one, behind operations that take time and fail. Their odds are 0 in good weather,
+ * in which nothing is drawn for them. */
 #include "tests/sim/nodes/disk_internal.h"
 #include "tests/sim/nodes/threads.h"
 
 #define WRITE_SPAN 20u /* microseconds, of a write that is waited for at all */
 
 typedef enum operation {
+    OPERATION_READ,
     OPERATION_WRITE,
     OPERATION_SYNC
 } operation;
@@ -15,32 +17,52 @@ static void pass_time(disk_files *f, operation what)
     if (f->hurries || threads_is_main()) {
         return;
     }
-    if (what == OPERATION_SYNC) {
+    switch (what) {
+    case OPERATION_READ:
+        return;
+    case OPERATION_WRITE:
+        if (tf_test_random_chance(&d->random, 1, 8)) {
+            threads_sleep(d, tf_test_random_below(&d->random, WRITE_SPAN));
+        }
+        return;
+    case OPERATION_SYNC:
         threads_sleep(d, d->weather.least + tf_test_random_below(&d->random, d->weather.spread + 1));
-    } else if (tf_test_random_chance(&d->random, 1, 8)) {
-        threads_sleep(d, tf_test_random_below(&d->random, WRITE_SPAN));
+        return;
     }
+    TF_UNREACHABLE();
 }
 
-/* Before each operation that writes or syncs. No other thread comes between it and the operation. */
-static void prepare(disk_files *f, operation what)
+static bool draws_fault(disk *d, operation what)
+{
+    if (what == OPERATION_READ) {
+        return d->is_open && d->weather.unreadable > 0 && tf_test_random_chance(&d->random, d->weather.unreadable, 1000);
+    }
+    return d->weather.failing || (d->weather.errors > 0 && tf_test_random_chance(&d->random, d->weather.errors, 1000));
+}
+
+/* Before each operation; no other thread comes between it and the operation. */
+static void begin(disk_files *f, operation what)
 {
     disk *d = f->disk;
     pass_time(f, what);
-    disk_mix(d, threads_now() << 1 | (what == OPERATION_SYNC ? 1 : 0));
-    bool fails = d->weather.failing || tf_test_random_chance(&d->random, d->weather.errors, 1000);
-    if (fails && !tf_lossy_files_is_off(f->lossy)) {
+    disk_mix(d, threads_now() << 2 | (uint64_t)what);
+    threads_hold(true);
+    if (draws_fault(d, what) && !tf_lossy_files_is_off(f->lossy)) {
         tf_lossy_files_fail_at(f->lossy, 0, TF_LOSSY_ERROR, false);
     }
+}
+
+static tf_err end(tf_err err)
+{
+    threads_hold(false);
+    return err;
 }
 
 static tf_err files_open(void *ctx, const char *name, tf_file_how how, tf_file **out)
 {
     disk_files *f = ctx;
-    if (how == TF_FILE_CREATE) {
-        prepare(f, OPERATION_WRITE);
-    }
-    return f->inner.table->open(f->inner.ctx, name, how, out);
+    begin(f, how == TF_FILE_CREATE ? OPERATION_WRITE : OPERATION_READ);
+    return end(f->inner.table->open(f->inner.ctx, name, how, out));
 }
 
 static void files_close(void *ctx, tf_file *file)
@@ -51,22 +73,23 @@ static void files_close(void *ctx, tf_file *file)
 
 static tf_err files_read_at(void *ctx, tf_file *file, uint64_t offset, void *out, size_t len, size_t *got)
 {
-    const disk_files *f = ctx;
-    return f->inner.table->read_at(f->inner.ctx, file, offset, out, len, got);
+    disk_files *f = ctx;
+    begin(f, OPERATION_READ);
+    return end(f->inner.table->read_at(f->inner.ctx, file, offset, out, len, got));
 }
 
 static tf_err files_write_at(void *ctx, tf_file *file, uint64_t offset, const tf_slice *parts, size_t count)
 {
     disk_files *f = ctx;
-    prepare(f, OPERATION_WRITE);
-    return f->inner.table->write_at(f->inner.ctx, file, offset, parts, count);
+    begin(f, OPERATION_WRITE);
+    return end(f->inner.table->write_at(f->inner.ctx, file, offset, parts, count));
 }
 
 static tf_err files_sync(void *ctx, tf_file *file)
 {
     disk_files *f = ctx;
-    prepare(f, OPERATION_SYNC);
-    return f->inner.table->sync(f->inner.ctx, file);
+    begin(f, OPERATION_SYNC);
+    return end(f->inner.table->sync(f->inner.ctx, file));
 }
 
 static tf_err files_size(void *ctx, tf_file *file, uint64_t *out)
@@ -78,15 +101,15 @@ static tf_err files_size(void *ctx, tf_file *file, uint64_t *out)
 static tf_err files_set_size(void *ctx, tf_file *file, uint64_t size)
 {
     disk_files *f = ctx;
-    prepare(f, OPERATION_WRITE);
-    return f->inner.table->set_size(f->inner.ctx, file, size);
+    begin(f, OPERATION_WRITE);
+    return end(f->inner.table->set_size(f->inner.ctx, file, size));
 }
 
 static tf_err files_allocate(void *ctx, tf_file *file, uint64_t size)
 {
     disk_files *f = ctx;
-    prepare(f, OPERATION_SYNC); /* as long as one */
-    return f->inner.table->allocate(f->inner.ctx, file, size);
+    begin(f, OPERATION_SYNC); /* as long as one */
+    return end(f->inner.table->allocate(f->inner.ctx, file, size));
 }
 
 static void files_uncache(void *ctx, tf_file *file)
@@ -98,15 +121,15 @@ static void files_uncache(void *ctx, tf_file *file)
 static tf_err files_remove(void *ctx, const char *name)
 {
     disk_files *f = ctx;
-    prepare(f, OPERATION_WRITE);
-    return f->inner.table->remove(f->inner.ctx, name);
+    begin(f, OPERATION_WRITE);
+    return end(f->inner.table->remove(f->inner.ctx, name));
 }
 
 static tf_err files_rename(void *ctx, const char *from, const char *to)
 {
     disk_files *f = ctx;
-    prepare(f, OPERATION_WRITE);
-    return f->inner.table->rename(f->inner.ctx, from, to);
+    begin(f, OPERATION_WRITE);
+    return end(f->inner.table->rename(f->inner.ctx, from, to));
 }
 
 static tf_err files_make_dir(void *ctx, const char *folder)
@@ -124,8 +147,8 @@ static tf_err files_list(void *ctx, const char *folder, tf_file_name *out, size_
 static tf_err files_sync_dir(void *ctx, const char *folder)
 {
     disk_files *f = ctx;
-    prepare(f, OPERATION_SYNC);
-    return f->inner.table->sync_dir(f->inner.ctx, folder);
+    begin(f, OPERATION_SYNC);
+    return end(f->inner.table->sync_dir(f->inner.ctx, folder));
 }
 
 static tf_err files_free_bytes(void *ctx, uint64_t *out)

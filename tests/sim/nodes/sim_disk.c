@@ -40,6 +40,7 @@ typedef struct sim {
     unsigned groups_max;
     size_t group_max;  /* ops */
     bool is_small;
+    bool is_busy;      /* the next group is ready when one is done */
     unsigned storms;   /* in 1/100 of a change of the weather: it is bad */
     unsigned changes;  /* of the weather, in 1/1000 of an act */
     unsigned restarts; /* the same */
@@ -140,6 +141,19 @@ static void read_one(sim *s)
 
 /* -- the store's turn ----------------------------------------------------------------------------------------------- */
 
+static void submit(sim *s)
+{
+    tf_store store = store_of(s);
+    if (s->model.group.count == 0) {
+        tf_store_group *group = model_draw(&s->model, s->group_max);
+        if (group->count > 0) {
+            s->submitted_at = s->now;
+            s->groups++;
+            store.table->submit(store.ctx, group);
+        }
+    }
+}
+
 static void advance(sim *s)
 {
     tf_store store = store_of(s);
@@ -149,6 +163,9 @@ static void advance(sim *s)
         if (type == TF_STORE_GROUP_DONE) {
             require(s, model_complete(&s->model, s->clean && s->kind == DISK_REAL));
             require(s, model_check(&s->model, store));
+            if (s->is_busy && below(s, 4) != 0) {
+                submit(s); /* while its writer looks for more, or goes to sleep */
+            }
         } else {
             retry_reads(s);
         }
@@ -163,19 +180,6 @@ static tf_time next_time(const sim *s, tf_time until)
     return tf_time_max(s->now, tf_time_min(until, disk_deadline(s->disk)));
 }
 
-static void submit(sim *s)
-{
-    tf_store store = store_of(s);
-    if (s->model.group.count == 0) {
-        tf_store_group *group = model_draw(&s->model, s->group_max);
-        if (group->count > 0) {
-            s->submitted_at = s->now;
-            s->groups++;
-            store.table->submit(store.ctx, group);
-        }
-    }
-}
-
 /* -- what happens to it --------------------------------------------------------------------------------------------- */
 
 static void change_weather(sim *s)
@@ -187,9 +191,11 @@ static void change_weather(sim *s)
         w.errors = below(s, 2) == 0 ? (unsigned[]){1, 20, 200}[below(s, 3)] : 0;
         w.full = below(s, 3) == 0;
         w.failing = below(s, 5) == 0;
+        w.unreadable = below(s, 3) == 0 ? (unsigned[]){1, 30, 300}[below(s, 3)] : 0;
         w.refusals = (unsigned)below(s, 300);
         w.later = (unsigned)below(s, 500);
     }
+    s->model.is_blind = w.unreadable > 0;
     s->good_since = s->now;
     set_clean(s);
     disk_set_weather(s->disk, s->now, &w);
@@ -198,6 +204,7 @@ static void change_weather(sim *s)
 static void heal(sim *s)
 {
     s->good = true;
+    s->model.is_blind = false;
     s->good_since = s->now;
     disk_set_weather(s->disk, s->now, &(disk_weather){.least = 100, .spread = 2 * TF_MS});
 }
@@ -302,6 +309,7 @@ static void fall_silent(sim *s)
 static void run_end(sim *s)
 {
     heal(s);
+    s->is_busy = false;
     if (!disk_is_open(s->disk)) {
         begin(s);
     }
@@ -331,10 +339,11 @@ static void set_up(sim *s, uint64_t seed)
     s->group_max = (size_t[]){1, 4, MODEL_OPS}[below(s, 3)];
     s->groups_max = s->group_max == MODEL_OPS ? GROUPS_MAX / 4 : GROUPS_MAX;
     s->is_small = below(s, 4) != 0;
+    s->is_busy = below(s, 2) == 0;
     s->storms = (unsigned[]){0, 0, 50, 90}[below(s, 4)];
     s->changes = (unsigned[]){0, 10, 50}[below(s, 3)];
     s->restarts = (unsigned[]){0, 10, 40}[below(s, 3)];
-    s->disk = disk_new(s->kind, "sim-disk", tf_test_random_u64(&s->random), &s->heap.mem);
+    s->disk = disk_new(s->kind, "sim-disk", seed, &s->heap.mem);
 }
 
 static uint64_t run_seed(uint64_t seed, bool verbose)

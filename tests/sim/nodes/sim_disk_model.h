@@ -46,6 +46,7 @@ typedef struct model_note {
 typedef struct model {
     tf_test_random *random;
     size_t body_max;
+    bool is_blind; /* reading the disk fails now and then: it may be said that this is so */
     int64_t clock_ms;
     model_channel channels[MODEL_CHANNELS];
     tf_store_op ops[MODEL_OPS]; /* of the group, */

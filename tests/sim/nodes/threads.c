@@ -57,7 +57,8 @@ static size_t used = 1;             /* places that were ever taken */
 static thread *current = threads;
 static tf_time time_now;
 static tf_test_random randomness;
-static unsigned preempts; /* in 1/64: at a mutex */
+static unsigned preempts; /* in 1/64: of a thread at a mutex, of all of them by the main stack */
+static bool is_held;
 static unsigned steps;    /* since the time passed */
 static uint64_t trace;
 static const void *main_bottom; /* of its stack, for AddressSanitizer */
@@ -154,10 +155,11 @@ static bool is_timed(const thread *t)
 static tf_time soonest(void)
 {
     tf_time at = TF_NEVER;
-    for (size_t i = 0; i < used; i++) {
+    for (size_t i = 1; i < used; i++) {
+        at = threads[i].state == STATE_READY ? time_now : at;
         at = is_timed(&threads[i]) ? tf_time_min(at, threads[i].until) : at;
     }
-    return at;
+    return is_timed(&threads[0]) ? tf_time_min(at, threads[0].until) : at;
 }
 
 static void pass_time(tf_time now)
@@ -215,10 +217,15 @@ static void wait_here(void)
     }
 }
 
+static bool is_preempted(void)
+{
+    return preempts != 0 && tf_test_random_chance(&randomness, preempts, 64);
+}
+
 /* At a mutex another thread may come in between. */
 static void give_way(void)
 {
-    if (preempts == 0 || !tf_test_random_chance(&randomness, preempts, 64)) {
+    if (is_held || !is_preempted()) {
         return;
     }
     if (!threads_is_main()) {
@@ -233,7 +240,7 @@ void threads_begin(uint64_t seed)
 {
     threads_end();
     tf_test_random_init(&randomness, seed);
-    preempts = (unsigned[]){0, 1, 4, 16}[tf_test_random_below(&randomness, 4)];
+    preempts = (unsigned[]){0, 2, 12, 32}[tf_test_random_below(&randomness, 4)];
     time_now = 0;
     steps = 0;
     trace = 0;
@@ -257,7 +264,7 @@ void threads_end(void)
 void threads_run(tf_time now)
 {
     TF_ASSERT(threads_is_main());
-    while (step(now)) {
+    while (step(now) && !(time_now >= now && is_preempted())) {
     }
     pass_time(now);
 }
@@ -283,6 +290,11 @@ void threads_hurry(const void *owner)
 bool threads_is_main(void)
 {
     return current == threads;
+}
+
+void threads_hold(bool held)
+{
+    is_held = held;
 }
 
 tf_time threads_now(void)

@@ -21,14 +21,17 @@ void threads_begin(uint64_t seed);
 void threads_end(void);
 
 /* Runs what is runnable until every coroutine waits for something later than `now`, which becomes the time, unless it is
- * later already, since the main stack has waited. */
+ * later already, since the main stack has waited. As the seed decides it may end before that with some that are still to run
+ * at that time: they were slower than the main stack. */
 void threads_run(tf_time now);
-/* When the next coroutine is to go on; TF_NEVER: only when it is woken. */
+/* When the next coroutine is to go on, the time for one that is to run; TF_NEVER: only when it is woken. */
 tf_time threads_deadline(void);
 /* The calling thread goes on after so long, or after threads_hurry of the same owner (NULL: of nobody). */
 void threads_sleep(const void *owner, tf_time span);
 void threads_hurry(const void *owner);
 bool threads_is_main(void);
+/* No other thread comes in between until it is false again, unless the calling one has to wait. */
+void threads_hold(bool held);
 tf_time threads_now(void);
 uint64_t threads_trace(void);
 
