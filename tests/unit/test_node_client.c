@@ -406,6 +406,25 @@ static bool run_with_failure(uint64_t k)
     return failed;
 }
 
+START_TEST(client_like_ids_on_many_channels_do_not_wait_for_each_other)
+{
+    static client_world cw;
+    char text[16];
+    cw_begin(&cw, 14, NULL);
+    tf_client *client = cw_client(&cw, NULL);
+    cw_connect(&cw, 0);
+    for (unsigned i = 0; i < 16; i++) {
+        (void)snprintf(text, sizeof(text), "c1-%c-10", 'a' + (int)i);
+        size_t channel = cw_open(&cw, 0, text);
+        tf_send send = {.client_id = tf_slice_str(text), .body = tf_slice_str("x"), .cookie = i};
+        ck_assert_int_eq(tf_client_send(client, cw.w.now, channel, &send), TF_OK);
+    }
+    cw_settle(&cw);
+    ck_assert_uint_eq(cw.logs[0].acks, 16);
+    cw_end(&cw);
+}
+END_TEST
+
 START_TEST(client_failed_allocation_costs_at_most_the_session)
 {
     uint64_t k = 0;
@@ -434,6 +453,7 @@ int main(void)
         client_channel_refused_for_now_is_opened_later,
         client_close_comes_behind_its_sends_and_ends_the_channel,
         client_many_channels_share_the_window_and_all_get_on,
+        client_like_ids_on_many_channels_do_not_wait_for_each_other,
         client_failed_allocation_costs_at_most_the_session,
         NULL,
     };
