@@ -106,6 +106,7 @@ static void unbind_channel(tf_client_channel *channel)
     channel->retry_at = TF_NEVER;
     channel->waiting = false;
     channel->close_requested = false;
+    channel->confirm_waits = false;
     channel->confirm_sent = 0;
     channel->subscription = TF_LOCAL_NONE;
     if (channel->sub == TF_SUB_REQUESTED || channel->sub == TF_SUB_LIVE) {

@@ -43,7 +43,7 @@ bool tf_client_is_confirming(const tf_client *client, size_t channel)
 
 bool tf_client_cursor_is_due(const tf_client_channel *channel)
 {
-    return channel->sub == TF_SUB_LIVE && channel->confirm_sent == 0 && channel->confirmed > channel->confirm_durable;
+    return channel->sub == TF_SUB_LIVE && !channel->confirm_waits && channel->confirmed > channel->confirm_durable;
 }
 
 tf_err tf_client_cursor_request(tf_client_channel *channel)
@@ -59,15 +59,25 @@ tf_err tf_client_cursor_request(tf_client_channel *channel)
                            .want_result = true};
     tf_err err = tf_client_request(channel->client, &channel->confirm_request, &send);
     if (err == TF_OK) {
+        channel->confirm_waits = true;
         channel->confirm_sent = channel->confirmed;
     }
     return err;
 }
 
+bool tf_client_cursor_landed(tf_client_channel *channel)
+{
+    channel->confirm_waits = false;
+    if (channel->confirm_sent == 0) {
+        tf_client_activate(channel); /* what is confirmed by now waited for it */
+    }
+    return channel->confirm_sent != 0;
+}
+
 tf_err tf_client_cursor_answered(tf_client_channel *channel)
 {
-    if (channel->confirm_sent == 0) {
-        return TF_OK; /* of an earlier numbering */
+    if (!tf_client_cursor_landed(channel)) {
+        return TF_OK;
     }
     tf_note *note = tf_client_note(channel, TF_CLIENT_CONFIRMED, 0);
     if (note == NULL) {

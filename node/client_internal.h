@@ -112,7 +112,8 @@ typedef struct tf_client_channel {
     uint64_t handed_epoch;
     uint64_t handed;
     uint64_t confirmed;       /* by the application, in this epoch; 0: nothing */
-    uint64_t confirm_sent;    /* asked for, not answered; 0: nothing */
+    bool confirm_waits;       /* confirm_request is on its way, */
+    uint64_t confirm_sent;    /* and asks for this; 0: for something of an earlier numbering or subscription */
     uint64_t confirm_durable; /* answered */
     size_t durable_len; /* 0: not durable */
     uint8_t durable[TF_CURSOR_NAME_MAX];
@@ -208,6 +209,8 @@ void tf_client_sub_own(tf_client_channel *channel, uint64_t seq);
 void tf_client_cursor_handed(tf_client_channel *channel, const tf_client_event *event);
 /* There is a confirmed position that the peer was not asked for, and it can be. */
 bool tf_client_cursor_is_due(const tf_client_channel *channel);
+/* Its answer came. False: nobody asks for it any more. */
+bool tf_client_cursor_landed(tf_client_channel *channel);
 TF_MUST_CHECK tf_err tf_client_cursor_request(tf_client_channel *channel);
 TF_MUST_CHECK tf_err tf_client_cursor_answered(tf_client_channel *channel);
 /* The numbering is another one: what was confirmed means nothing any more. */

@@ -185,6 +185,9 @@ static tf_err request_refused(tf_request *request, const tf_result_refusal *refu
     tf_client_channel *channel = request->channel;
     tf_note *note = NULL;
     bool is_open = request->kind == TF_REQUEST_OPEN;
+    if (request->kind == TF_REQUEST_CONFIRM && !tf_client_cursor_landed(channel)) {
+        return TF_OK; /* its subscription ended meanwhile: nobody asks any more */
+    }
     if (!refusal->retryable) {
         tf_err err = tf_client_note_refusal(channel, TF_CLIENT_CHANNEL_REFUSED, refusal, &note);
         if (err != TF_OK) {
@@ -293,6 +296,7 @@ void tf_client_sink_dropped(tf_conn *conn, tf_object *sink)
     /* The peer ended it: it is asked for again where it was. */
     tf_router_release(client->hub->router, client->hub->now, channel->subscription);
     channel->subscription = TF_LOCAL_NONE;
+    channel->confirm_sent = 0; /* it is told to the next one */
     channel->sub = TF_SUB_WANTED;
     channel->waiting = true;
     channel->retry_at = tf_time_add(client->hub->now, TF_SECOND);

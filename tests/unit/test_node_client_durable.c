@@ -236,6 +236,46 @@ START_TEST(client_subscription_that_was_taken_over_stays_ended)
 }
 END_TEST
 
+START_TEST(client_confirm_that_crosses_the_end_of_its_subscription_is_not_told)
+{
+    static setup s;
+    begin_durable(&s, &beginning);
+    receive(&s, 1, 3);
+    ck_assert_int_eq(confirm(&s, 3), TF_OK);
+    tf_ended_write(to_say(&s), &(tf_ended){tf_slice_str("taken_over")});
+    tell(&s, "ended", said(&s));
+    answer_refused(&s, "confirm", TF_REFUSAL_BAD_REQUEST); /* there was no such subscription any more */
+    cw_pull(&s.cw, 0);
+    ck_assert_uint_eq(s.cw.logs[0].counts[TF_CLIENT_ENDED], 1);
+    ck_assert_uint_eq(s.cw.logs[0].counts[TF_CLIENT_CHANNEL_REFUSED], 0);
+    end(&s);
+}
+END_TEST
+
+START_TEST(client_confirm_waits_for_the_one_of_the_subscription_before)
+{
+    static setup s;
+    tf_subscribe again = {.from = {TF_FROM_NEW, 0}, .durable = tf_slice_str("billing")};
+    begin_durable(&s, &beginning);
+    receive(&s, 1, 3);
+    ck_assert_int_eq(confirm(&s, 3), TF_OK);
+    tf_client_unsubscribe(s.cw.clients[0], s.cw.w.now, 0);
+    ck_assert_int_eq(tf_client_subscribe(s.cw.clients[0], s.cw.w.now, 0, &again), TF_OK);
+    raw_settle(s.relay);
+    answer_subscribe(&s, &(tf_result_subscribe){.epoch = 7, .head = 9, .first = 1, .next = 4, .resumed = true});
+    cw_pull(&s.cw, 0);
+    receive(&s, 4, 5);
+    ck_assert_int_eq(confirm(&s, 5), TF_OK);
+    ck_assert_uint_eq(times_asked(&s, "confirm"), 1);
+    answer_confirm(&s);
+    ck_assert_uint_eq(s.cw.logs[0].counts[TF_CLIENT_CONFIRMED], 0);
+    ck_assert_uint_eq(times_asked(&s, "confirm"), 2);
+    answer_confirm(&s);
+    ck_assert_uint_eq(s.cw.logs[0].last[TF_CLIENT_CONFIRMED].seq, 5);
+    end(&s);
+}
+END_TEST
+
 START_TEST(client_refused_confirm_is_told_or_tried_again)
 {
     static setup s;
@@ -281,6 +321,8 @@ int main(void)
         client_position_of_the_cursor_is_not_a_gap,
         client_gap_says_why_and_can_be_confirmed,
         client_subscription_that_was_taken_over_stays_ended,
+        client_confirm_that_crosses_the_end_of_its_subscription_is_not_told,
+        client_confirm_waits_for_the_one_of_the_subscription_before,
         client_refused_confirm_is_told_or_tried_again,
         client_name_that_is_none_is_refused_at_once,
         NULL,
