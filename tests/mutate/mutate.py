@@ -222,13 +222,16 @@ def measure(tests, made):
 def run_area(area, options, made, kinds):
     texts = {path: read(path) for pattern in AREAS[area]["files"] for path in found(pattern)}
     texts = {path: text for path, text in texts.items() if fnmatch.fnmatch(path, options.file)}
-    mutants = list(again(options.again, texts)) if options.again else choose(texts, kinds, f"{options.seed} {area}")
+    explained = Explained(options.explain)
+    if options.again:
+        mutants = [mutant for mutant in again(options.again, texts) if mutant.key() not in explained.reasons]
+    else:
+        mutants = choose(texts, kinds, f"{options.seed} {area}")
     if options.list:
         print("\n".join(map(str, reversed(mutants[-options.count:]))))
         return True
     tests = tests_of(made, AREAS[area]["tests"])
     measure(tests, made)
-    explained = Explained(options.explain)
     run = Run(made, tests, explained, options)
     run.many(mutants, texts, options.count, options.jobs)
     stale = explained.out_of_date(texts)
@@ -255,7 +258,7 @@ def main():
     parser.add_argument("--build", default=os.path.join(build.ROOT, "build", "mutate"))
     parser.add_argument("--explain", default=os.path.join(here, "explained.txt"))
     parser.add_argument("--log", type=argparse.FileType("a"), help="a line of JSON for each mutant is added to it")
-    parser.add_argument("--again", help="only those that survived according to this log")
+    parser.add_argument("--again", help="only those that survived according to this log, and are not explained")
     options = parser.parse_args()
     unknown = set(options.areas) - set(AREAS)
     if unknown:

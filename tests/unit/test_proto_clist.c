@@ -335,6 +335,25 @@ START_TEST(clist_results_are_charged_to_shares)
 }
 END_TEST
 
+START_TEST(clist_trim_gives_back_what_shares_took)
+{
+    begin();
+    tf_clist_entry *entries[100];
+    for (uint32_t i = 0; i < 100; i++) {
+        entries[i] = add(tf_ref_make(i, TF_REF_PROMISE, OURS), TF_CLIST_IMPORT);
+        ck_assert_int_eq(tf_clist_reserve_share(&clist), TF_OK);
+        tf_clist_charge(&clist, entries[i], i + 1);
+    }
+    for (size_t i = 0; i < 100; i++) {
+        tf_clist_remove(&clist, entries[i]);
+    }
+    tf_clist_trim(&clist);
+    ck_assert_uint_eq(clist.result_shares.count, 0);
+    ck_assert_uint_eq(clist.result_shares.capacity, 0);
+    end();
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -350,6 +369,7 @@ int main(void)
         clist_gives_its_memory_back,
         clist_reserve_without_memory_changes_nothing,
         clist_results_are_charged_to_shares,
+        clist_trim_gives_back_what_shares_took,
         NULL,
     };
     return tf_test_run("proto/clist", tests);

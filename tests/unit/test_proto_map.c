@@ -298,6 +298,59 @@ START_TEST(map_hash_key_changes_the_order)
 }
 END_TEST
 
+/* What was reserved and has come is no longer kept room for. */
+START_TEST(map_reserved_room_is_used_up)
+{
+    tf_test_heap heap;
+    tf_test_heap_init(&heap);
+    tf_map map;
+    tf_map_init(&map, &heap.mem, 3);
+    ck_assert_int_eq(tf_map_reserve(&map, 100), TF_OK);
+    for (uint64_t key = 0; key < 100; key++) {
+        ck_assert_uint_eq(map.reserved, 100 - key);
+        ck_assert_int_eq(tf_map_put(&map, key, key), TF_OK);
+        ck_assert_int_eq(tf_map_put(&map, key, key), TF_OK); /* replaces: takes no room */
+    }
+    for (uint64_t key = 0; key < 100; key++) {
+        ck_assert(tf_map_remove(&map, key));
+    }
+    tf_map_trim(&map);
+    ck_assert_uint_eq(heap.live_bytes, 0);
+}
+END_TEST
+
+/* The longest run of full slots, with half of them full of keys that differ only from bit `shift` on. */
+static size_t longest_run(uint64_t hash_key, unsigned shift)
+{
+    tf_map map;
+    tf_map_init(&map, tf_test_mem(), hash_key);
+    for (uint64_t i = 0; i < 128; i++) {
+        ck_assert_int_eq(tf_map_put(&map, i << shift, i), TF_OK);
+    }
+    ck_assert_uint_eq(map.capacity, 256);
+    size_t longest = 0;
+    size_t run = 0;
+    size_t last = SIZE_MAX;
+    size_t position = 0;
+    for (uint64_t key, value; tf_map_next(&map, &position, &key, &value); last = position) {
+        run = position == last + 1 ? run + 1 : 1;
+        longest = run > longest ? run : longest;
+    }
+    tf_map_clear(&map);
+    return longest;
+}
+
+/* Keys that a peer chooses do not pile up, whichever bits they differ in. */
+START_TEST(map_regular_keys_are_spread)
+{
+    for (uint64_t hash_key = 1; hash_key < UINT64_MAX / 8; hash_key *= 7) {
+        for (unsigned shift = 0; shift <= 56; shift++) {
+            ck_assert_uint_le(longest_run(hash_key * UINT64_C(0x2545f4914f6cdd1d), shift), 48);
+        }
+    }
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -310,6 +363,8 @@ int main(void)
         map_filled_and_emptied_again_and_again_is_seldom_moved,
         map_that_stays_nearly_empty_becomes_small,
         map_hash_key_changes_the_order,
+        map_reserved_room_is_used_up,
+        map_regular_keys_are_spread,
         NULL,
     };
     return tf_test_run("proto/map", tests);

@@ -184,6 +184,23 @@ START_TEST(retire_reserve_without_memory_loses_nothing)
 }
 END_TEST
 
+START_TEST(retire_trim_gives_its_memory_back)
+{
+    begin();
+    size_t before = tf_test_heap_shared()->live_bytes;
+    ck_assert_int_eq(tf_retire_reserve(&table, 4, &clist), TF_OK);
+    ck_assert_uint_gt(tf_test_heap_shared()->live_bytes, before);
+    tf_retire_trim(&table);
+    ck_assert_uint_eq(tf_test_heap_shared()->live_bytes, before);
+    tf_ref ref = retire(1, 1);
+    tf_retire_trim(&table); /* not empty: it stays */
+    ck_assert_uint_eq(tf_retire_at(&table, 0)->ref, ref);
+    tf_retire_clear(&table);
+    ck_assert_uint_eq(table.count, 0);
+    end();
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -194,6 +211,7 @@ int main(void)
         retire_table_is_bounded_by_the_clist,
         retire_random_steps_agree_with_the_model,
         retire_reserve_without_memory_loses_nothing,
+        retire_trim_gives_its_memory_back,
         NULL,
     };
     return tf_test_run("proto/retire", tests);

@@ -515,6 +515,29 @@ START_TEST(session_needs_a_root_and_sane_limits)
 }
 END_TEST
 
+/* D9: only the turn of a delivery to a resolved promise obliges an ack for it, not a later one. */
+START_TEST(session_ack_for_a_delivery_to_a_promise_is_not_owed_again)
+{
+    begin();
+    tf_local promises[2] = {tf_pair_send_promise(&pair, A, "p"), tf_pair_send_promise(&pair, A, "q")};
+    tf_pair_deliver_all(&pair, B);
+    (void)tf_pair_send(&pair, B, tf_pair_find(&pair, B, TF_ROUTER_DELIVER, 0)->refs[0].local, "m", false);
+    tf_pair_deliver_all(&pair, A);
+    ck_assert_uint_eq(tf_session_deadline(pair.side[A].session), TF_NEVER); /* it is not resolved */
+    tf_pair_resolve_data(&pair, A, promises[1], "");
+    tf_pair_deliver_all(&pair, B);
+    tf_pair_resolve_data(&pair, A, promises[0], "");
+    (void)tf_pair_flush(&pair, A); /* on its way */
+    pair.now += TF_SESSION_ACK_DELAY;
+    ck_assert_int_eq(tf_session_tick(pair.side[B].session, pair.now), TF_OK);
+    (void)tf_pair_flush(&pair, B);
+    ck_assert_int_eq(next_message(A).kind, TF_MESSAGE_ACK);
+    tf_pair_deliver_all(&pair, A);
+    ck_assert_uint_eq(tf_session_deadline(pair.side[A].session), TF_NEVER);
+    tf_pair_free(&pair);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -537,6 +560,7 @@ int main(void)
         session_only_what_retires_obliges_an_ack,
         session_entries_are_listed,
         session_needs_a_root_and_sane_limits,
+        session_ack_for_a_delivery_to_a_promise_is_not_owed_again,
         NULL,
     };
     return tf_test_run("proto/session", tests);

@@ -1,5 +1,6 @@
 /* A peer that breaks a rule of the session: the code of the fault, and that nothing was applied. The peer is the
  * dialler (its numbers are written d), the session under test the acceptor (a). */
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "proto/limits.h"
@@ -211,6 +212,9 @@ START_TEST(bad_messages_are_refused_and_change_nothing)
         for (size_t i = 0; i < sizeof(bad_rows) / sizeof(bad_rows[0]); i++) {
             tf_err err = receive(encode(&bad_rows[i]));
             ck_assert_msg(err == bad_rows[i].err, "%s: %s", bad_rows[i].what, tf_err_text(err));
+            bool of_a_number = err == TF_ERR_PEER_SEQ || err == TF_ERR_PEER_ACK;
+            uint64_t expected = tf_session_get_fault(pair.side[B].session).expected;
+            ck_assert_msg(of_a_number || expected == 0, "%s: expected %" PRIu64, bad_rows[i].what, expected);
             tf_session_stats after = tf_pair_stats(&pair, B);
             ck_assert_msg(memcmp(&before, &after, sizeof(before)) == 0, "%s: something changed", bad_rows[i].what);
         }
@@ -305,6 +309,7 @@ START_TEST(fault_names_the_ref)
     static const row bad = {"", TF_ERR_PEER_REF, 0, TO(OBJ(1, 77))};
     ck_assert_int_eq(receive(encode(&bad)), TF_ERR_PEER_REF);
     ck_assert_uint_eq(tf_session_get_fault(pair.side[B].session).got, OBJ(1, 77));
+    ck_assert_uint_eq(tf_session_get_fault(pair.side[B].session).expected, 0);
     tf_pair_free(&pair);
 }
 END_TEST

@@ -312,6 +312,76 @@ START_TEST(session_steady_calls_allocate_only_their_values)
 }
 END_TEST
 
+/* A call for another session's share, which is counted as a result and as room: all or nothing. */
+START_TEST(session_call_of_a_share_without_memory_can_be_repeated)
+{
+    for (uint64_t k = 0;; k++) {
+        ck_assert_int_eq(tf_pair_init(&pair, tf_test_mem(), NULL), TF_OK);
+        tf_session *a = pair.side[A].session;
+        tf_refs *refs = tf_router_refs(pair.side[A].router);
+        ck_assert_int_eq(tf_refs_reserve(refs, 1), TF_OK);
+        tf_delivery call = {.target = tf_refs_find(refs, tf_session_peer_root(a)),
+                            .method = tf_slice_str("m"),
+                            .result = tf_refs_add(refs, TF_REF_PROMISE),
+                            .share = 7};
+        tf_session_stats before = tf_pair_stats(&pair, A);
+        tf_test_heap_fail_at(tf_test_heap_shared(), k, true);
+        tf_err err = tf_session_deliver(a, pair.now, &call);
+        tf_test_heap_fail_never(tf_test_heap_shared());
+        tf_session_stats after = tf_pair_stats(&pair, A);
+        if (err == TF_ERR_NOMEM) {
+            ck_assert_int_eq(memcmp(&before, &after, sizeof(before)), 0);
+            ck_assert_int_eq(tf_session_deliver(a, pair.now, &call), TF_OK);
+        }
+        tf_pair_deliver_all(&pair, B);
+        ck_assert_uint_eq(tf_pair_count(&pair, B, TF_ROUTER_DELIVER), 1);
+        tf_pair_free(&pair);
+        if (err == TF_OK) {
+            ck_assert_uint_gt(k, 3);
+            return;
+        }
+        ck_assert_int_eq(err, TF_ERR_NOMEM);
+    }
+}
+END_TEST
+
+/* The message is out, but what it mentions cannot be announced: the next flush of the session says that it must end. */
+START_TEST(session_that_cannot_announce_what_it_mentions_is_due)
+{
+    size_t failed = 0;
+    for (uint64_t k = 0;; k++) {
+        ck_assert_int_eq(tf_pair_init(&pair, tf_test_mem(), NULL), TF_OK);
+        tf_session *a = pair.side[A].session;
+        tf_local promise = tf_pair_new_promise(&pair, A);
+        tf_mention mention = {.local = promise, .kind = TF_REF_PROMISE};
+        tf_router_hold(pair.side[A].router, promise);
+        tf_pair_resolve_data(&pair, A, promise, "x");
+        ck_assert_ptr_null(tf_session_take_due(tf_router_refs(pair.side[A].router)));
+        tf_refs *refs = tf_router_refs(pair.side[A].router);
+        tf_record *named = tf_refs_find(refs, mention.local);
+        tf_delivery call = {.target = tf_refs_find(refs, tf_session_peer_root(a)),
+                            .method = tf_slice_str("m"),
+                            .refs = &named,
+                            .ref_count = 1};
+        tf_test_heap_fail_at(tf_test_heap_shared(), k, true);
+        tf_err err = tf_session_deliver(a, pair.now, &call);
+        tf_test_heap_fail_never(tf_test_heap_shared());
+        bool whole = err == TF_OK && tf_pair_stats(&pair, A).sent == 2;
+        if (err == TF_OK && !whole) {
+            failed++;
+            ck_assert_ptr_eq(tf_session_take_due(refs), a);
+            ck_assert_int_eq(tf_session_flush(a, pair.now), TF_ERR_NOMEM);
+        }
+        ck_assert_ptr_null(tf_session_take_due(refs));
+        tf_pair_free(&pair);
+        if (whole) {
+            ck_assert_uint_gt(failed, 0);
+            return;
+        }
+    }
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -319,6 +389,8 @@ int main(void)
         session_no_memory_any_more_loses_nothing,
         session_recv_without_memory_can_be_repeated,
         session_steady_calls_allocate_only_their_values,
+        session_call_of_a_share_without_memory_can_be_repeated,
+        session_that_cannot_announce_what_it_mentions_is_due,
         NULL,
     };
     return tf_test_run("proto/session memory", tests);

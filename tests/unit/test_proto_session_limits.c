@@ -470,6 +470,73 @@ START_TEST(session_trimmed_between_turns_goes_on)
 }
 END_TEST
 
+/* Whether an announcement would be within the peer's limits, from one side below each to beyond it. */
+START_TEST(limit_of_an_announcement_is_known_before)
+{
+    static const struct {
+        size_t data_len;
+        size_t ref_count;
+        size_t objects;
+        size_t promises;
+        tf_err err;
+    } rows[] = {
+        {0, 0, 0, 0, TF_OK},
+        {0, 5, 2, 3, TF_OK},
+        {0, 3, 3, 0, TF_ERR_LIMIT_ITEMS},
+        {0, 4, 0, 4, TF_ERR_LIMIT_ITEMS},
+        {0, TF_REFS_PER_MESSAGE, 0, 0, TF_OK},
+        {0, TF_REFS_PER_MESSAGE + 1, 0, 0, TF_ERR_LIMIT_ITEMS},
+        {65000, 0, 0, 0, TF_OK},
+        {65536, 0, 0, 0, TF_ERR_LIMIT_BYTES},
+        {SIZE_MAX, 0, 0, 0, TF_ERR_LIMIT_BYTES},
+    };
+    tf_session_limits limits = tf_pair_limits();
+    limits.max_message = 65536;
+    limits.max_refs = 3; /* the root is one */
+    limits.max_promises = 3;
+    begin(&limits);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        tf_err err = tf_session_can_announce(pair.side[A].session, rows[i].data_len, rows[i].ref_count, rows[i].objects,
+                                             rows[i].promises);
+        ck_assert_msg(err == rows[i].err, "row %zu: %s", i, tf_err_text(err));
+    }
+    tf_pair_free(&pair);
+}
+END_TEST
+
+/* So many that they go in several messages, each within the limit of a peer that takes only short ones. */
+START_TEST(drops_go_in_as_many_messages_as_the_limit_needs)
+{
+    tf_session_limits limits = tf_pair_limits();
+    limits.max_message = TF_MESSAGE_MIN_LIMIT;
+    begin(&limits);
+    tf_session *a = pair.side[A].session;
+    pair.side[A].holds = false;
+    while (deliver(0, 0, false) == TF_OK) { /* no room for drops: they wait */
+    }
+    for (size_t i = 0; i < 30; i++) {
+        tf_mention refs[20];
+        for (size_t k = 0; k < 20; k++) {
+            refs[k] = new_ref(B, false);
+        }
+        ck_assert_int_eq(tf_pair_send_refs(&pair, B, refs, 20, false), TF_OK);
+    }
+    tf_pair_deliver_all(&pair, A);
+    (void)tf_pair_flush(&pair, A);
+    ck_assert_int_eq(tf_session_tick(a, pair.now), TF_OK);
+    size_t dropped = 0;
+    for (tf_slice out; tf_session_peek_out(a, &out); tf_session_pop_out(a)) {
+        tf_message m;
+        ck_assert_uint_le(out.len, TF_MESSAGE_MIN_LIMIT);
+        ck_assert_int_eq(tf_message_read(out, &m), TF_OK);
+        ck_assert_int_eq(m.kind, TF_MESSAGE_DROP);
+        dropped += m.refs.count;
+    }
+    ck_assert_uint_eq(dropped, 600);
+    tf_pair_free(&pair);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -484,6 +551,8 @@ int main(void)
         shares_of_many_are_small,
         honest_sides_never_break_small_limits,
         session_trimmed_between_turns_goes_on,
+        limit_of_an_announcement_is_known_before,
+        drops_go_in_as_many_messages_as_the_limit_needs,
         NULL,
     };
     return tf_test_run("proto/session limits", tests);
