@@ -19,9 +19,10 @@ def output(*command):
 
 
 class Build:
-    def __init__(self, folder, jobs):
-        self.folder = os.path.abspath(folder)
-        output("cmake", "-S", ROOT, "-B", self.folder, "-G", "Ninja", *OPTIONS)
+    def __init__(self, folder, jobs, sanitize):
+        self.folder, self.sanitize = os.path.abspath(folder), sanitize
+        sanitizers = f"-DTF_SANITIZE={'ON' if sanitize else 'OFF'}"
+        output("cmake", "-S", ROOT, "-B", self.folder, "-G", "Ninja", *OPTIONS, sanitizers)
         with open(os.path.join(self.folder, "compile_commands.json"), encoding="utf-8") as file:
             self.compilations = {entry["file"]: entry for entry in json.load(file)}
         output("ninja", "-C", self.folder, "-j", str(jobs), "tests/unit/all", "tests/sim/all", "tests/fuzz/all")
@@ -42,7 +43,7 @@ class Build:
         while "ccache" in os.path.basename(words[0]):
             words = words[1:]
         words = words[:words.index("-o")]
-        return [*words, f"-fmacro-prefix-map={source.removesuffix(path)}={ROOT}/", "-o", target, "-c", source]
+        return [*words, "-g0", f"-fmacro-prefix-map={source.removesuffix(path)}={ROOT}/", "-o", target, "-c", source]
 
     def linker(self, path, replaced, folder):
         """The command that links the library with the object of path, with replaced in its place, into folder."""

@@ -3,7 +3,7 @@
 
 class Explained:
     """A path; below it lines (- the line as it is), each with what it was changed to (+ the line) where that is the
-    matter; then the reason of all since the last one. All but paths is indented."""
+    matter; then the reason of all since the last one. All but paths is indented; the path * stands for all."""
 
     def __init__(self, path):
         self.reasons, folder, keys = {}, None, []  # (path, line, what it was changed to, or None)
@@ -21,6 +21,9 @@ class Explained:
                 else:
                     self.reasons.update({key: text for key in keys})
                     keys = []
+
+    def has(self, path, line, changed=None):
+        return (path, line, changed) in self.reasons or ("*", line, changed) in self.reasons
 
     def out_of_date(self, texts):
         """The keys whose line is no longer in the text of their file."""

@@ -1,0 +1,238 @@
+/* node/hub: bounds of its own and what is told at them: reads that wait, channels in memory, cursors, the total rate of a
+ * relay; why a connection was ended. */
+#include "proto/mp.h"
+#include "tests/support/check_main.h"
+#include "tests/unit/raw_calls.h"
+
+typedef struct setup {
+    world w;
+    world_node *node;
+    raw_peer *raw;
+} setup;
+
+static void begin_with(setup *s, const tf_hub_config *config, bool relay, uint32_t max_message)
+{
+    world_init(&s->w, 1);
+    s->w.relay = relay;
+    s->node = world_add(&s->w, true, config);
+    s->raw = raw_new(&s->w, s->node, 11);
+    raw_open(s->raw, "room");
+    s->w.max_message = max_message == 0 ? s->w.max_message : max_message;
+}
+
+static void begin(setup *s)
+{
+    begin_with(s, NULL, false, 0);
+}
+
+static void end(setup *s)
+{
+    world_free(&s->w);
+    free(s->raw);
+}
+
+static tf_local read_one(raw_peer *raw)
+{
+    raw_args args;
+    tf_args_read_write(raw_begin(&args), &(tf_args_read){1, 1});
+    return raw_ask(raw, raw->channel, "read", &args);
+}
+
+static void let_read(setup *s)
+{
+    s->node->stub.later = false;
+    s->node->stub.ready = true;
+    raw_settle(s->raw);
+}
+
+/* One more than may wait, twice: what was answered waits no longer. */
+START_TEST(limits_reads_that_wait_are_bounded)
+{
+    static setup s;
+    begin(&s);
+    raw_send_range(s.raw, 1, 1);
+    for (size_t round = 0; round < 3; round++) {
+        tf_local promises[TF_HUB_READS_MAX];
+        s.node->stub.later = true;
+        for (size_t i = 0; i < TF_HUB_READS_MAX; i++) {
+            promises[i] = read_one(s.raw);
+            ck_assert_str_eq(raw_outcome(s.raw, promises[i]), "waiting");
+        }
+        ck_assert_str_eq(raw_outcome(s.raw, read_one(s.raw)), "overloaded");
+        let_read(&s);
+        for (size_t i = 0; i < TF_HUB_READS_MAX; i++) {
+            ck_assert_str_eq(raw_outcome(s.raw, promises[i]), "acked");
+        }
+    }
+    end(&s);
+}
+END_TEST
+
+START_TEST(limits_reads_that_wait_go_with_their_session)
+{
+    static setup s;
+    begin(&s);
+    raw_send_range(s.raw, 1, 1);
+    s.node->stub.later = true;
+    (void)read_one(s.raw);
+    (void)read_one(s.raw);
+    world_disconnect(&s.w, raw_pair(s.raw));
+    s.node->stub.later = false;
+    s.node->stub.ready = true;
+    world_settle(&s.w);
+    ck_assert_uint_eq(s.node->failures, 0);
+    end(&s);
+}
+END_TEST
+
+START_TEST(limits_read_without_an_answer_does_nothing)
+{
+    static setup s;
+    raw_args args;
+    begin(&s);
+    raw_send_range(s.raw, 1, 1);
+    s.node->stub.later = true;
+    tf_args_read_write(raw_begin(&args), &(tf_args_read){1, 1});
+    for (size_t i = 0; i < 2 * TF_HUB_READS_MAX; i++) {
+        raw_tell(s.raw, s.raw->channel, "read", &args);
+    }
+    tf_local promise = read_one(s.raw);
+    ck_assert_str_eq(raw_outcome(s.raw, promise), "waiting");
+    let_read(&s);
+    ck_assert_str_eq(raw_outcome(s.raw, promise), "acked");
+    end(&s);
+}
+END_TEST
+
+/* Stored by one who may say more than another one takes. */
+START_TEST(limits_message_beyond_what_the_reader_takes_is_refused_to_it)
+{
+    static setup s;
+    static uint8_t body[TF_MESSAGE_MIN_LIMIT];
+    begin_with(&s, NULL, false, TF_MESSAGE_MIN_LIMIT);
+    raw_peer *small = raw_new(&s.w, s.node, 12);
+    raw_open(small, "room");
+    tf_local sent = raw_send_origin(s.raw, "a", tf_slice_of(body, sizeof(body)), NULL);
+    raw_settle(s.raw);
+    ck_assert_str_eq(raw_outcome(s.raw, sent), "acked");
+    ck_assert_str_eq(raw_outcome(small, read_one(small)), "message_too_large");
+    ck_assert_str_eq(raw_outcome(s.raw, read_one(s.raw)), "acked");
+    end(&s);
+    free(small);
+}
+END_TEST
+
+static const char *open_outcome(setup *s, const char *name)
+{
+    raw_args args;
+    tf_args_open_write(raw_begin(&args), &(tf_args_open){.channel = tf_slice_str(name)});
+    return raw_outcome(s->raw, raw_ask(s->raw, raw_root(s->raw), "open", &args));
+}
+
+/* Others than the one in use are let go as soon as nobody has them. */
+START_TEST(limits_channels_in_memory_are_bounded)
+{
+    static setup s;
+    begin_with(&s, &(tf_hub_config){.max_channels = 3}, false, 0);
+    ck_assert_str_eq(open_outcome(&s, "a"), "acked");
+    ck_assert_str_eq(open_outcome(&s, "b"), "acked");
+    ck_assert_str_eq(open_outcome(&s, "c"), "overloaded");
+    ck_assert_str_eq(open_outcome(&s, "b"), "acked");
+    raw_send_range(s.raw, 1, 2);
+    ck_assert_uint_eq(store_head(s.node, "room"), 2);
+    end(&s);
+}
+END_TEST
+
+/* All that a connection brings together, not only each origin behind it, however many they are. */
+START_TEST(limits_total_rate_of_a_relay_holds)
+{
+    static setup s;
+    begin_with(&s, &(tf_hub_config){.rate = 1, .max_in_flight = 256}, true, 0);
+    const unsigned total = TF_MAX_IN_FLIGHT_MAX;
+    for (unsigned i = 0; i <= total; i++) {
+        char id[16];
+        const tf_who origin = {world_id(50), i / 256};
+        (void)snprintf(id, sizeof(id), "c-%u", i);
+        tf_local promise = raw_send_origin(s.raw, id, tf_slice_str(id), &origin);
+        s.raw->count = 0; /* of earlier answers nothing is asked */
+        raw_settle(s.raw);
+        ck_assert_str_eq(raw_outcome(s.raw, promise), i < total ? "acked" : "rate_limited");
+    }
+    end(&s);
+}
+END_TEST
+
+/* With nothing said about it, a peer may have a window of large messages on their way to the disk. */
+START_TEST(limits_a_window_of_large_messages_is_taken)
+{
+    static setup s;
+    static uint8_t body[512u << 10];
+    begin(&s);
+    s.node->stub.hold = true;
+    tf_local promises[8];
+    for (unsigned i = 0; i < 8; i++) {
+        char id[16];
+        (void)snprintf(id, sizeof(id), "c-%u", i);
+        promises[i] = raw_send_origin(s.raw, id, tf_slice_of(body, sizeof(body)), NULL);
+        raw_settle(s.raw);
+        ck_assert_str_eq(raw_outcome(s.raw, promises[i]), "waiting");
+    }
+    s.node->stub.hold = false;
+    ck_assert(stub_release(&s.node->stub));
+    raw_settle(s.raw);
+    for (unsigned i = 0; i < 8; i++) {
+        ck_assert_str_eq(raw_outcome(s.raw, promises[i]), "acked");
+    }
+    end(&s);
+}
+END_TEST
+
+/* D1: the peer is told what was wrong, and with which number. */
+START_TEST(limits_fault_of_a_peer_is_told_in_words)
+{
+    static const struct {
+        uint64_t number;
+        uint64_t ack;
+        const char *text;
+    } rows[] = {
+        {77, 0, "a message number other than the expected one: got 77, expected 0"},
+        {0, 5, "an acknowledgement of what was never sent: got 5, at most 0"},
+    };
+    static setup s;
+    begin(&s);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        raw_peer *bad = raw_new(&s.w, s.node, 12);
+        uint8_t bytes[64];
+        tf_writer w;
+        tf_wr_init(&w, bytes, sizeof(bytes));
+        tf_message_write_ack(&w, rows[i].number, rows[i].ack);
+        ck_assert_int_eq(tf_link_send(bad->end->conn->link, s.w.now, tf_slice_of(bytes, tf_wr_len(&w))), TF_OK);
+        world_settle(&s.w);
+        bool told = false;
+        for (tf_link_event event; tf_link_next_event(bad->end->conn->link, &event);) {
+            told = told || (event.type == TF_LINK_EVENT_CLOSED && tf_slice_eq(event.reason, tf_slice_str(rows[i].text)));
+        }
+        ck_assert_msg(told, "row %zu: %s", i, raw_pair(bad)->end[1].conn->failure_text);
+        world_disconnect(&s.w, raw_pair(bad));
+        free(bad);
+    }
+    end(&s);
+}
+END_TEST
+
+int main(void)
+{
+    const TTest *const tests[] = {
+        limits_reads_that_wait_are_bounded,
+        limits_reads_that_wait_go_with_their_session,
+        limits_read_without_an_answer_does_nothing,
+        limits_message_beyond_what_the_reader_takes_is_refused_to_it,
+        limits_channels_in_memory_are_bounded,
+        limits_total_rate_of_a_relay_holds,
+        limits_a_window_of_large_messages_is_taken,
+        limits_fault_of_a_peer_is_told_in_words,
+        NULL,
+    };
+    return tf_test_run("node/hub limits", tests);
+}
