@@ -338,6 +338,9 @@ START_TEST(calls_value_out_of_range_is_refused)
         {28, "84 a3 726566 04 a4 6b696e64 a6 6f626a656374 a4 726f6c65 a1 78 a5 636f756e74 01", false},
         {10, "82 a4 6e616d65 a1 61 a5 6f776e6572 c4 01 00", false}, /* an owner of one byte */
         {22, "83 a5 6669727374 05 a4 6c617374 04 a6 726561736f6e a0", false}, /* a hole that ends before it begins */
+        {23, "81 a5 6974656d73 90", true},
+        {23, "81 a5 6974656d73 01", false}, /* items that are no array */
+        {23, "81 a5 6974656d73 80", false},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         uint8_t bytes[128];
