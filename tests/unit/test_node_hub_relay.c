@@ -11,10 +11,10 @@ typedef struct setup {
     tf_local found;   /* the same, as the caller knows it */
 } setup;
 
-static void begin(setup *s)
+static void begin_with(setup *s, const tf_hub_config *config)
 {
     world_init(&s->w, 6);
-    s->node = world_add(&s->w, true, NULL);
+    s->node = world_add(&s->w, true, config);
     s->host = raw_new(&s->w, s->node, 11);
     s->w.raw_id = 98;
     s->caller = raw_new(&s->w, s->node, 12);
@@ -22,6 +22,11 @@ static void begin(setup *s)
     ck_assert_str_eq(raw_publish(s->host, "o", s->object), "acked");
     s->found = raw_lookup(s->caller, "o");
     ck_assert_uint_ne(s->found, TF_LOCAL_NONE);
+}
+
+static void begin(setup *s)
+{
+    begin_with(s, NULL);
 }
 
 static void end(setup *s)
@@ -242,6 +247,51 @@ START_TEST(relay_channel_that_is_passed_on_gives_no_rights)
 }
 END_TEST
 
+/* The same where the node remembers no more of what the connection may do: then it looks each time. */
+START_TEST(relay_channel_beyond_what_is_remembered_has_its_rights)
+{
+    static setup s;
+    const tf_hub_rule rules[] = {{tf_slice_str("*"), {true, NULL, 0}, {true, NULL, 0}}};
+    begin_with(&s, &(tf_hub_config){.channels_per_peer = 1});
+    ck_assert_int_eq(tf_hub_set_rights(s.node->hub, s.w.now, rules, 1), TF_OK);
+    raw_open(s.caller, "room");
+    raw_open(s.host, "other");
+    tf_local own = raw_send(s.host, "a", "x");
+    (void)raw_ask_text(s.caller, s.found, "take", "", s.caller->channel);
+    settle(&s);
+    ck_assert_str_eq(raw_outcome(s.host, own), "acked");
+    s.host->channel = raw_got(s.host, "take")->ref;
+    tf_local send = raw_send(s.host, "b", "x");
+    settle(&s);
+    ck_assert_str_eq(raw_outcome(s.host, send), "acked");
+    end(&s);
+}
+END_TEST
+
+/* What was read, promised to somebody else, by one who goes before the store has it. */
+START_TEST(relay_read_whose_asker_is_gone_is_rejected_for_the_others)
+{
+    static setup s;
+    raw_args args;
+    begin(&s);
+    raw_open(s.caller, "room");
+    (void)raw_send(s.caller, "a", "x");
+    settle(&s);
+    s.node->stub.later = true;
+    tf_args_read_write(raw_begin(&args), &(tf_args_read){1, 1});
+    tf_local read = raw_call(s.caller, s.caller->channel, "read", raw_bytes(&args), TF_LOCAL_NONE);
+    tf_mention mention = {read, TF_REF_PROMISE};
+    tf_router_send told = {.target = s.found, .method = tf_slice_str("wait"), .refs = &mention, .ref_count = 1};
+    ck_assert_int_eq(tf_router_deliver(s.caller->end->router, s.w.now, &told, NULL), TF_OK);
+    settle(&s);
+    tf_local promise = raw_got(s.host, "wait")->ref;
+    raw_lose(&s.caller);
+    raw_settle(s.host);
+    ck_assert_str_eq(raw_outcome(s.host, promise), "disconnected");
+    end(&s);
+}
+END_TEST
+
 /* The ack of a send, promised to somebody else, whose sender goes before it comes. */
 START_TEST(relay_answer_whose_asker_is_gone_is_rejected_for_the_others)
 {
@@ -370,6 +420,8 @@ int main(void)
         relay_caller_that_goes_lets_go_of_what_it_had,
         relay_channel_that_is_passed_on_stays_until_nobody_has_it,
         relay_channel_that_is_passed_on_gives_no_rights,
+        relay_channel_beyond_what_is_remembered_has_its_rights,
+        relay_read_whose_asker_is_gone_is_rejected_for_the_others,
         relay_answer_whose_asker_is_gone_is_rejected_for_the_others,
         relay_answer_that_is_too_large_for_another_who_waits_is_refused,
         relay_object_of_another_is_no_sink,
