@@ -1,5 +1,6 @@
-/* node/hub and node/client when memory runs out: allocation k fails, for k = 0, 1, 2 … until none does; once, and for the
- * rest of a step. At most sessions are lost: everything is acked, stored, delivered and answered once, and nothing leaks. */
+/* node/hub and node/client when memory runs out: allocation k fails, for k = 0, 1, 2 … until none does; once, and for
+ * the rest of a step. At most sessions are lost: everything is acked, stored, delivered and answered once, and nothing
+ * leaks. */
 #include "tests/support/check_main.h"
 #include "tests/unit/client_world.h"
 

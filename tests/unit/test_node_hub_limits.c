@@ -1,5 +1,5 @@
-/* node/hub: bounds of its own and what is told at them: reads that wait, channels in memory, cursors, the total rate of a
- * relay; why a connection was ended. */
+/* node/hub: bounds of its own and what is told at them: reads that wait, channels in memory, the total rate of a relay;
+ * why a connection was ended. */
 #include "proto/mp.h"
 #include "tests/support/check_main.h"
 #include "tests/unit/raw_calls.h"
