@@ -172,6 +172,8 @@ static void answer_change(const tf_pending *pending, const tf_waiter *waiter)
         err = tf_hub_answer_open(waiter->conn, waiter->promise, pending->channel);
     } else if (pending->kind == TF_STORE_TRIM) {
         err = tf_hub_answer_trim(waiter->conn, waiter->promise, pending->channel);
+    } else if (waiter->subscription != NULL) {
+        err = tf_hub_subscription_begin(waiter);
     } else {
         err = tf_hub_answer_done(waiter->conn, waiter->promise);
     }

@@ -96,11 +96,12 @@ static bool move(tf_hub *hub, tf_durable *durable, uint64_t next)
     return true;
 }
 
-void tf_hub_durable_begin(tf_hub *hub, tf_durable *durable, uint64_t next)
+tf_pending *tf_hub_durable_begin(tf_hub *hub, tf_durable *durable, uint64_t next)
 {
-    if (durable->next == 0) {
-        (void)move(hub, durable, next); /* else its first confirm makes it */
+    if (durable->next == 0 && !move(hub, durable, next)) {
+        return NULL;
     }
+    return durable->gathered != NULL ? durable->gathered : durable->committing;
 }
 
 void tf_hub_cursor_goes(tf_pending *pending)

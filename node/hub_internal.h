@@ -59,6 +59,7 @@ typedef struct tf_waiter {
     tf_conn *conn; /* NULL: gone */
     tf_local promise;
     struct tf_origin *origin; /* NULL: of an open or close */
+    struct tf_subscription *subscription; /* that begins with the commit of its cursor; mostly NULL */
 } tf_waiter;
 
 /* A change that waits for its commit: the client id, the body and the meta, or the name of the channel or cursor, follow. */
@@ -136,6 +137,8 @@ typedef struct tf_subscription {
     uint64_t next; /* all below are queued */
     uint64_t ahead; /* from `next` up to it all have expired: announced as one gap. Below `next`: not looked yet */
     tf_durable *durable;
+    tf_waiter *begins; /* its cursor is not durable yet: it is in neither list, and not answered. NULL: it has begun */
+    tf_result_subscribe start; /* what the answer is to tell then */
     bool renumbered; /* first of all a gap "epoch" is due */
     tf_slice over;   /* why it is over: `ended` is due, and nothing else; static. Empty: it is not */
     bool echo;
@@ -455,8 +458,8 @@ void tf_hub_app_queue_clear(tf_hub *hub);
 tf_durable *tf_hub_durable_get(const tf_call *call, tf_slice name, bool *renumbered, tf_refusal *refusal);
 /* Frees it if nothing needs it. */
 void tf_hub_durable_release(tf_hub *hub, tf_durable *durable);
-/* Where it begins is its position, if it has none yet. */
-void tf_hub_durable_begin(tf_hub *hub, tf_durable *durable, uint64_t next);
+/* Where it begins is its position, if it has none yet. NULL: no memory. Else the op with which that becomes durable. */
+tf_pending *tf_hub_durable_begin(tf_hub *hub, tf_durable *durable, uint64_t next);
 TF_MUST_CHECK tf_err tf_hub_serve_confirm(const tf_call *call, tf_subscription *subscription);
 TF_MUST_CHECK tf_err tf_hub_serve_forget_cursor(const tf_call *call);
 /* A pending op of it goes to the store; leaves for good (committed if it is done). No-ops for others. */
@@ -543,6 +546,8 @@ void tf_hub_subscription_lost(tf_hub *hub, tf_watch *sink);
 /* It ends for that reason (static) once its subscriber was told. */
 void tf_hub_subscription_over(tf_hub *hub, tf_subscription *subscription, tf_slice reason);
 void tf_hub_subscriptions_clear(tf_conn *conn);
+/* Its cursor is durable: it is answered, and begins. Errors are of its connection. */
+TF_MUST_CHECK tf_err tf_hub_subscription_begin(const tf_waiter *waiter);
 
 /* -- hub_feed.c -- */
 /* It gets what is committed at once; it lags, or waits until the subscriber takes more; neither. */

@@ -127,6 +127,10 @@ static void leave(tf_waiter *waiter)
     }
     tf_list_remove(&waiter->in_conn);
     waiter->conn = NULL;
+    if (waiter->subscription != NULL) { /* which ends with its connection */
+        waiter->subscription->begins = NULL;
+        waiter->subscription = NULL;
+    }
     if (is_first && waiter->pending->counted) {
         conn->committing_bytes -= weight(waiter->pending);
     }

@@ -34,7 +34,16 @@ static void forget(const tf_waiter *waiter, tf_guard *guard)
     tf_hub_guard_release(waiter->conn, waiter->origin, waiter->pending->channel->number);
 }
 
-static void tell(const tf_waiter *waiter, tf_refusal refusal)
+/* One that was to begin with what is refused does not. */
+static void end_subscription(tf_waiter *waiter)
+{
+    if (waiter->subscription != NULL) {
+        waiter->promise = TF_LOCAL_NONE; /* answered */
+        tf_hub_subscription_end(waiter->conn->hub, waiter->subscription);
+    }
+}
+
+static void tell(tf_waiter *waiter, tf_refusal refusal)
 {
     const tf_pending *pending = waiter->pending;
     tf_conn *conn = waiter->conn;
@@ -44,6 +53,7 @@ static void tell(const tf_waiter *waiter, tf_refusal refusal)
     }
     tf_slice client_id = is_send ? tf_hub_pending_client_id(pending) : (tf_slice){NULL, 0};
     tf_err err = tf_hub_refuse(conn, waiter->promise, client_id, refusal);
+    end_subscription(waiter);
     if (err != TF_OK) {
         conn->error = err;
         tf_hub_wake(conn);
@@ -63,7 +73,7 @@ static void tell(const tf_waiter *waiter, tf_refusal refusal)
 void tf_hub_refuse_pending(tf_hub *hub, tf_pending *pending, tf_refusal refusal)
 {
     tell(&pending->first, refusal);
-    for (const tf_waiter *waiter = pending->resends; waiter != NULL; waiter = waiter->next) {
+    for (tf_waiter *waiter = pending->resends; waiter != NULL; waiter = waiter->next) {
         tell(waiter, refusal);
     }
     tf_hub_pending_free(hub, pending);
@@ -154,7 +164,7 @@ void tf_hub_refuse_group(tf_hub *hub)
         tf_pending *pending = hub->group_pending[i];
         if (pending->refused) {
             tell(&pending->first, hub->group.ops[i].outcome);
-            for (const tf_waiter *waiter = pending->resends; waiter != NULL; waiter = waiter->next) {
+            for (tf_waiter *waiter = pending->resends; waiter != NULL; waiter = waiter->next) {
                 tell(waiter, hub->group.ops[i].outcome);
             }
         }

@@ -1,9 +1,22 @@
 /* Subscriptions: their beginning, what their subscriber says to them, their end (S10). */
 #include "node/hub_internal.h"
 
+/* Whoever asked for it need not wait any more. */
+static void give_up_waiting(tf_hub *hub, tf_subscription *subscription)
+{
+    tf_waiter *waiter = subscription->begins;
+    if (waiter != NULL) {
+        tf_hub_abandon(hub, waiter->promise, TF_CODE_DISCONNECTED);
+        waiter->promise = TF_LOCAL_NONE;
+        waiter->subscription = NULL;
+        subscription->begins = NULL;
+    }
+}
+
 void tf_hub_subscription_end(tf_hub *hub, tf_subscription *subscription)
 {
     tf_conn *conn = subscription->conn;
+    give_up_waiting(hub, subscription);
     tf_list_remove(&subscription->in_conn);
     tf_hub_set_off(subscription);
     if (subscription->durable != NULL) {
@@ -24,6 +37,15 @@ void tf_hub_subscription_lost(tf_hub *hub, tf_watch *sink)
     tf_hub_subscription_end(hub, TF_CONTAINER(sink, tf_subscription, sink));
 }
 
+/* One that is not answered yet is told after its answer. */
+static void make_over(tf_subscription *subscription, tf_slice reason)
+{
+    subscription->over = reason;
+    if (subscription->begins == NULL) {
+        tf_hub_set_lagging(subscription);
+    }
+}
+
 void tf_hub_subscription_over(tf_hub *hub, tf_subscription *subscription, tf_slice reason)
 {
     if (subscription->durable != NULL) {
@@ -32,8 +54,7 @@ void tf_hub_subscription_over(tf_hub *hub, tf_subscription *subscription, tf_sli
         subscription->durable = NULL;
     }
     if (subscription->over.len == 0) {
-        subscription->over = reason;
-        tf_hub_set_lagging(subscription);
+        make_over(subscription, reason);
     }
 }
 
@@ -92,7 +113,7 @@ static void resume(const tf_call *call, const tf_args_subscribe *args, const tf_
     start->resumed = true;
 }
 
-static tf_subscription *make(const tf_call *call, const tf_args_subscribe *args, uint64_t next)
+static tf_subscription *make(const tf_call *call, const tf_args_subscribe *args, const tf_result_subscribe *start)
 {
     tf_hub *hub = call->hub;
     tf_conn *conn = call->conn;
@@ -103,7 +124,8 @@ static tf_subscription *make(const tf_call *call, const tf_args_subscribe *args,
     *subscription = (tf_subscription){.object = {TF_OBJECT_SUBSCRIPTION, tf_router_new_object(hub->router)},
                                       .conn = conn,
                                       .channel = call->channel,
-                                      .next = next,
+                                      .next = start->next,
+                                      .start = *start,
                                       .echo = args->echo,
                                       .limit = args->limit};
     if (tf_map_put(&hub->objects, subscription->object.local, (uintptr_t)subscription) != TF_OK) {
@@ -123,20 +145,22 @@ static tf_subscription *make(const tf_call *call, const tf_args_subscribe *args,
     return subscription;
 }
 
-static tf_err answer(const tf_call *call, tf_subscription *subscription, const tf_result_subscribe *start)
+static tf_err answer(tf_subscription *subscription, tf_local promise)
 {
     uint8_t bytes[TF_RESULT_SMALL_MAX];
     tf_writer w;
+    tf_conn *conn = subscription->conn;
     tf_wr_init(&w, bytes, sizeof(bytes));
-    tf_result_subscribe_write(&w, start);
+    tf_result_subscribe_write(&w, &subscription->start);
     TF_ASSERT(tf_wr_ok(&w));
     tf_mention ref = {subscription->object.local, TF_REF_OBJECT};
-    tf_err err = tf_hub_answer(call->conn, call->event->result, tf_slice_of(bytes, tf_wr_len(&w)), &ref, 1);
+    tf_err err = tf_hub_answer(conn, promise, tf_slice_of(bytes, tf_wr_len(&w)), &ref, 1);
     if (err != TF_OK) {
-        tf_hub_subscription_end(call->hub, subscription);
-        return err == TF_ERR_NOMEM ? err : tf_hub_refuse_call(call, TF_REFUSAL_OVERLOADED);
+        tf_hub_subscription_end(conn->hub, subscription);
+        return err == TF_ERR_NOMEM ? err : tf_hub_refuse(conn, promise, (tf_slice){NULL, 0}, TF_REFUSAL_OVERLOADED);
     }
-    if (start->next > call->channel->head && !subscription->renumbered) {
+    bool is_at_end = subscription->start.next > subscription->channel->head;
+    if (is_at_end && !subscription->renumbered && subscription->over.len == 0) {
         tf_hub_set_live(subscription);
     } else {
         tf_hub_set_lagging(subscription);
@@ -149,8 +173,29 @@ static void take_over(tf_subscription *before)
 {
     before->durable->subscription = NULL;
     before->durable = NULL;
-    before->over = tf_slice_str("taken_over");
-    tf_hub_set_lagging(before);
+    make_over(before, tf_slice_str("taken_over"));
+}
+
+/* A position that the next start of this node would not know is none (P2): the answer waits until the store has it. */
+static tf_err begin_when_durable(const tf_call *call, tf_subscription *subscription)
+{
+    tf_pending *pending = tf_hub_durable_begin(call->hub, subscription->durable, subscription->start.next);
+    tf_err err = pending == NULL ? TF_ERR_NOMEM : tf_hub_wait(call->conn, pending, call->event->result, NULL);
+    if (err != TF_OK) {
+        tf_hub_subscription_end(call->hub, subscription);
+        return err;
+    }
+    subscription->begins = pending->resends;
+    subscription->begins->subscription = subscription;
+    return TF_OK;
+}
+
+tf_err tf_hub_subscription_begin(const tf_waiter *waiter)
+{
+    tf_subscription *subscription = waiter->subscription;
+    subscription->begins->subscription = NULL;
+    subscription->begins = NULL;
+    return answer(subscription, waiter->promise);
 }
 
 static tf_err begin_durable(const tf_call *call, const tf_args_subscribe *args, tf_result_subscribe *start)
@@ -165,10 +210,12 @@ static tf_err begin_durable(const tf_call *call, const tf_args_subscribe *args, 
         start->next = start->first;
     }
     resume(call, args, durable, start);
-    tf_subscription *subscription = make(call, args, start->next);
+    bool is_new = durable->committed == 0;
+    bool is_full = is_new && call->conn->waiting_opens >= TF_HUB_OPENS_MAX;
+    tf_subscription *subscription = is_full ? NULL : make(call, args, start);
     if (subscription == NULL) {
         tf_hub_durable_release(call->hub, durable);
-        return TF_ERR_NOMEM;
+        return is_full ? tf_hub_refuse_call(call, TF_REFUSAL_OVERLOADED) : TF_ERR_NOMEM;
     }
     if (durable->subscription != NULL) {
         take_over(durable->subscription);
@@ -176,8 +223,7 @@ static tf_err begin_durable(const tf_call *call, const tf_args_subscribe *args, 
     durable->subscription = subscription;
     subscription->durable = durable;
     subscription->renumbered = renumbered;
-    tf_hub_durable_begin(call->hub, durable, start->next);
-    return answer(call, subscription, start);
+    return is_new ? begin_when_durable(call, subscription) : answer(subscription, call->event->result);
 }
 
 /* A sink is an object of the subscriber: not one of ours or of somebody else, and no promise. */
@@ -209,8 +255,8 @@ tf_err tf_hub_subscribe(const tf_call *call, const tf_args_subscribe *args)
     if (args->durable.len > 0) {
         return begin_durable(call, args, &start);
     }
-    tf_subscription *subscription = make(call, args, start.next);
-    return subscription == NULL ? TF_ERR_NOMEM : answer(call, subscription, &start);
+    tf_subscription *subscription = make(call, args, &start);
+    return subscription == NULL ? TF_ERR_NOMEM : answer(subscription, call->event->result);
 }
 
 /* -- what its subscriber says to it -------------------------------------------------------------------------------- */

@@ -200,6 +200,97 @@ START_TEST(cursor_that_the_store_refuses_can_be_confirmed_again)
 }
 END_TEST
 
+/* A position that a restart would not know is none: who begins at "new" would miss what came in between, and not know. */
+START_TEST(cursor_that_is_new_is_told_once_it_is_durable)
+{
+    setup s;
+    begin(&s);
+    raw_send_range(s.raw, 1, 3);
+    s.node->stub.hold = true;
+    tf_args_subscribe args = durable_from(TF_FROM_NEW, 0);
+    raw_sub sub = {.raw = s.raw, .sink = tf_router_new_object(s.raw->end->router), .seen = s.raw->count};
+    tf_local promise = raw_ask_subscribe(s.raw, &args, sub.sink);
+    tf_local send = raw_send_numbered(s.other, 4);
+    raw_settle(s.other);
+    ck_assert_str_eq(raw_outcome(s.raw, promise), "waiting");
+    ck_assert(stub_release(&s.node->stub)); /* the cursor */
+    raw_settle(s.raw);
+    ck_assert_str_eq(raw_outcome(s.raw, promise), "acked");
+    ck_assert_uint_eq(stored_cursor(&s, "billing"), 4);
+    ck_assert(stub_release(&s.node->stub)); /* the send behind it */
+    raw_settle(s.other);
+    raw_settle(s.raw);
+    ck_assert_str_eq(raw_outcome(s.other, send), "acked");
+    raw_expect_range(&sub, 4, 4);
+    end(&s);
+}
+END_TEST
+
+START_TEST(cursor_that_is_new_and_refused_is_no_subscription)
+{
+    setup s;
+    begin(&s);
+    raw_send_range(s.raw, 1, 3);
+    s.node->stub.refuse = TF_REFUSAL_STORE_FULL;
+    tf_args_subscribe args = durable_from(TF_FROM_FIRST, 0);
+    tf_local sink = tf_router_new_object(s.raw->end->router);
+    ck_assert_str_eq(raw_outcome(s.raw, raw_ask_subscribe(s.raw, &args, sink)), "store_full");
+    s.node->stub.refuse = TF_REFUSAL_NONE;
+    ck_assert_uint_eq(raw_info(s.raw).subscriptions, 0);
+    raw_sub sub = raw_subscribe(s.raw, &args); /* under the same name */
+    ck_assert(!sub.start.resumed);
+    raw_expect_range(&sub, 1, 3);
+    end(&s);
+}
+END_TEST
+
+/* Two that wait under one name: both are answered, and the earlier one is over. */
+START_TEST(cursor_that_is_new_is_taken_over_before_it_is_durable)
+{
+    setup s;
+    begin(&s);
+    raw_send_range(s.raw, 1, 3);
+    s.node->stub.hold = true;
+    tf_args_subscribe args = durable_from(TF_FROM_FIRST, 0);
+    raw_sub first = {.raw = s.raw, .sink = tf_router_new_object(s.raw->end->router), .seen = s.raw->count};
+    raw_sub second = {.raw = s.other, .sink = tf_router_new_object(s.other->end->router), .seen = s.other->count};
+    tf_local asked = raw_ask_subscribe(s.raw, &args, first.sink);
+    tf_local again = raw_ask_subscribe(s.other, &args, second.sink);
+    ck_assert_str_eq(raw_outcome(s.other, again), "waiting");
+    raw_expect_nothing(&first);
+    ck_assert(stub_release(&s.node->stub));
+    raw_settle(s.raw);
+    raw_settle(s.other);
+    ck_assert_str_eq(raw_outcome(s.raw, asked), "acked");
+    ck_assert_str_eq(raw_outcome(s.other, again), "acked");
+    const raw_answer *answer = raw_next(&first);
+    ck_assert_str_eq(answer == NULL ? "" : answer->method, "ended");
+    raw_expect_range(&second, 1, 3);
+    end(&s);
+}
+END_TEST
+
+START_TEST(cursor_that_is_new_outlives_the_session_that_waits_for_it)
+{
+    setup s;
+    begin(&s);
+    raw_send_range(s.raw, 1, 3);
+    s.node->stub.hold = true;
+    tf_args_subscribe args = durable_from(TF_FROM_FIRST, 0);
+    (void)raw_ask_subscribe(s.raw, &args, tf_router_new_object(s.raw->end->router));
+    world_disconnect(&s.w, raw_pair(s.raw));
+    ck_assert(stub_release(&s.node->stub));
+    raw_settle(s.other);
+    s.node->stub.hold = false;
+    ck_assert_uint_eq(stored_cursor(&s, "billing"), 1);
+    ck_assert_uint_eq(raw_info(s.other).subscriptions, 0);
+    raw_sub sub = raw_subscribe(s.other, &args);
+    ck_assert(sub.start.resumed);
+    raw_expect_range(&sub, 1, 3);
+    end(&s);
+}
+END_TEST
+
 START_TEST(cursor_is_taken_over_and_the_earlier_subscription_is_told)
 {
     setup s;
@@ -478,6 +569,10 @@ int main(void)
         cursor_is_confirmed_forward_only_and_up_to_the_head,
         cursor_confirms_are_gathered,
         cursor_that_the_store_refuses_can_be_confirmed_again,
+        cursor_that_is_new_is_told_once_it_is_durable,
+        cursor_that_is_new_and_refused_is_no_subscription,
+        cursor_that_is_new_is_taken_over_before_it_is_durable,
+        cursor_that_is_new_outlives_the_session_that_waits_for_it,
         cursor_is_taken_over_and_the_earlier_subscription_is_told,
         cursor_is_taken_over_from_one_that_has_stopped_reading,
         cursor_of_another_numbering_begins_at_the_first_and_says_so,
