@@ -90,6 +90,12 @@ tf_time net_transmission(uint64_t rate, size_t len)
     return rate == 0 ? 0 : (tf_time)len * TF_SECOND / rate;
 }
 
+tf_time net_bloated(const net *n, tf_bloat *queue, tf_time length, uint64_t rate, size_t len)
+{
+    uint64_t left = tf_bloat_leaves(queue, n->now, length, net_transmission(rate == 0 ? TF_BLOAT_RATE / 8 : rate, len));
+    return left == TF_BLOAT_FULL ? TF_NEVER : left;
+}
+
 /* --- events in order --- */
 
 static bool before(const net_queued *a, const net_queued *b)

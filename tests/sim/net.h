@@ -25,6 +25,7 @@ typedef struct net_path {
     tf_time late_by;
     uint64_t rate; /* bytes a second; 0: no bound */
     size_t queue;  /* bytes that wait for the rate, or in a stall; more is lost */
+    tf_time bloat; /* the queue is so long instead, and others fill it (tests/harness/bloat.h); 0: off */
     bool hole;     /* nothing arrives */
     bool stall;    /* what is sent waits until net_heal_path */
     size_t mtu;    /* longer packets do not arrive, in bytes of UDP payload; 0: no bound */
@@ -38,6 +39,7 @@ typedef struct net_pipe {
     size_t buffer;   /* bytes written and not yet known to have arrived */
     size_t queue;    /* with a rate: so many of them wait for it at most, as they do in front of a slow line: what is on its
                         way is a round trip's worth and this; 0: as many as the buffer takes */
+    tf_time bloat;   /* as of the path; what finds the queue full comes a round trip later */
     bool hole;       /* nothing arrives, nothing is lost */
     tf_time penalty; /* after the hole it takes so much longer, as TCP's backed-off timers do */
     unsigned of;     /* odds are of so many; 0: 1000 */

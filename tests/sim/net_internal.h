@@ -3,6 +3,7 @@
 #define TF_TESTS_SIM_NET_INTERNAL_H
 
 #include "proto/limits.h"
+#include "tests/harness/bloat.h"
 #include "tests/sim/net.h"
 
 #define ODDS 1000u
@@ -42,6 +43,7 @@ typedef struct pipe_state {
     chunk *first;
     chunk *last;
     tf_time busy_until;
+    tf_bloat bloat;
     tf_time last_at; /* when the latest chunk arrives: order */
     bool scheduled;
     uint64_t written;
@@ -60,6 +62,7 @@ typedef struct path_state {
     net_path set;
     tf_time busy_until;
     bool losing; /* in a burst */
+    tf_bloat bloat;
     waiting *first;
     waiting *last;
     size_t waiting_bytes;
@@ -88,6 +91,8 @@ void *net_must(void *memory);
 bool net_happens(net *n, unsigned odds, unsigned of);
 /* How long so many bytes take at a rate. */
 tf_time net_transmission(uint64_t rate, size_t len);
+/* When so many bytes have left a queue that others fill; TF_NEVER: it is full. */
+tf_time net_bloated(const net *n, tf_bloat *queue, tf_time length, uint64_t rate, size_t len);
 void net_push(net *n, tf_time at, net_queued event);
 
 /* net_path.c */

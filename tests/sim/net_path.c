@@ -14,15 +14,29 @@ void net_clear_path(path_state *path)
     path->waiting_bytes = 0;
 }
 
+/* When the last byte of a packet has left; TF_NEVER: there is no room for it. */
+static tf_time leave(net *n, path_state *path, size_t len)
+{
+    const net_path *set = &path->set;
+    tf_time start = tf_time_max(n->now, path->busy_until);
+    if (set->bloat != 0 || path->bloat.is_on) {
+        return net_bloated(n, &path->bloat, set->bloat, set->rate, len);
+    }
+    if (set->rate != 0 && (start - n->now) * set->rate / TF_SECOND > set->queue) {
+        return TF_NEVER;
+    }
+    path->busy_until = start + net_transmission(set->rate, len);
+    return path->busy_until;
+}
+
 static void send_copy(net *n, unsigned end, uint64_t generation, uint64_t number, tf_slice packet)
 {
     path_state *path = &n->paths[end];
-    tf_time start = tf_time_max(n->now, path->busy_until);
-    if (path->set.rate != 0 && (start - n->now) * path->set.rate / TF_SECOND > path->set.queue) {
+    tf_time left = leave(n, path, packet.len);
+    if (left == TF_NEVER) {
         return;
     }
-    path->busy_until = start + net_transmission(path->set.rate, packet.len);
-    tf_time at = path->busy_until + path->set.delay;
+    tf_time at = left + path->set.delay;
     if (path->set.jitter > 0) {
         at += tf_test_random_below(&n->random, path->set.jitter);
     }
@@ -30,12 +44,12 @@ static void send_copy(net *n, unsigned end, uint64_t generation, uint64_t number
         at += path->set.late_by;
     }
     net_push(n, at,
-         (net_queued){.kind = KIND_PACKET,
-                  .end = 1 - end,
-                  .generation = generation,
-                  .number = number,
-                  .data = tf_test_exact(packet),
-                  .len = packet.len});
+             (net_queued){.kind = KIND_PACKET,
+                          .end = 1 - end,
+                          .generation = generation,
+                          .number = number,
+                          .data = tf_test_exact(packet),
+                          .len = packet.len});
 }
 
 /* Runs of loss: whether one goes on, or begins, follows from its mean length and the share that is lost in all. */

@@ -94,6 +94,20 @@ static tf_time repair_time(net *n, unsigned end, size_t len)
     return longest;
 }
 
+/* Until when the line is busy with it. How much later it comes for having found the queue full. */
+static tf_time pass_queue(net *n, unsigned end, size_t len)
+{
+    pipe_state *pipe = &n->pipes[end];
+    if (pipe->set.bloat == 0 && !pipe->bloat.is_on) {
+        pipe->busy_until = tf_time_max(n->now, pipe->busy_until) + net_transmission(pipe->set.rate, len);
+        return 0;
+    }
+    tf_time left = net_bloated(n, &pipe->bloat, pipe->set.bloat, pipe->set.rate, len);
+    bool full = left == TF_NEVER;
+    pipe->busy_until = tf_time_max(pipe->busy_until, full ? n->now + pipe->set.bloat : left);
+    return full ? n->pipes[0].set.delay + n->pipes[1].set.delay + REPAIR_SEEN : 0;
+}
+
 static void append(net *n, unsigned end, chunk *c)
 {
     pipe_state *pipe = &n->pipes[end];
@@ -118,8 +132,7 @@ void net_write(net *n, unsigned end, tf_slice bytes)
     c->is_end = false;
     c->len = bytes.len;
     memcpy(c->data, bytes.data, bytes.len);
-    pipe->busy_until = tf_time_max(n->now, pipe->busy_until) + net_transmission(pipe->set.rate, bytes.len);
-    tf_time late = repair_time(n, end, bytes.len);
+    tf_time late = repair_time(n, end, bytes.len) + pass_queue(n, end, bytes.len);
     pipe->last_at = tf_time_max(pipe->last_at, pipe->busy_until + pipe->set.delay + late);
     pipe->stuck_since = tf_time_min(pipe->stuck_since, n->now);
     pipe->unconfirmed += bytes.len;

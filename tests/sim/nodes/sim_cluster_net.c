@@ -106,6 +106,32 @@ START_TEST(net_queue_of_the_stream_delays_what_is_written)
 }
 END_TEST
 
+/* In a queue of 300 ms that others fill packets wait for it, or find it full, and none overtakes another. */
+START_TEST(net_bloat_delays_packets_and_drops_some)
+{
+    net *n = make(10 * TF_MS);
+    net_event event;
+    unsigned came = 0;
+    uint64_t last = 0;
+    tf_time sum = 0;
+    net_path_of(n, 0)->bloat = 300 * TF_MS;
+    for (unsigned i = 1; i <= 2000; i++) {
+        net_send(n, 0, 1, i, tf_slice_str("x"));
+        while (net_next(n, TF_SECOND + i * 5 * TF_MS, &event)) {
+            ck_assert_uint_gt(event.number, last);
+            last = event.number;
+            sum += net_now(n) - (TF_SECOND + (last - 1) * 5 * TF_MS);
+            came++;
+        }
+    }
+    ck_assert_uint_ge(came, 1000);
+    ck_assert_uint_le(came, 1999);
+    ck_assert_uint_ge(sum / came, 100 * TF_MS);
+    ck_assert_uint_le(sum / came, 310 * TF_MS);
+    net_free(n);
+}
+END_TEST
+
 START_TEST(net_closed_socket_ends_behind_what_was_written)
 {
     net *n = make(10 * TF_MS);
@@ -152,6 +178,7 @@ int main(void)
     const TTest *const tests[] = {net_loss_in_bursts_has_the_same_share,
                                   net_stall_keeps_packets_until_it_heals,
                                   net_queue_of_the_stream_delays_what_is_written,
+                                  net_bloat_delays_packets_and_drops_some,
                                   net_closed_socket_ends_behind_what_was_written,
                                   net_stuck_stream_is_known_by_its_last_progress,
                                   NULL};
