@@ -19,6 +19,8 @@ void tf_link_congestion_restart(tf_link_congestion *cc)
 {
     cc->window = WINDOW_INITIAL;
     cc->threshold = SIZE_MAX;
+    cc->missed = 0;
+    cc->unproved = 0;
     cc->limited = false;
     cc->pace_at = 0;
 }
@@ -60,6 +62,7 @@ void tf_link_congestion_missed(tf_link_congestion *cc, size_t bytes)
 {
     tf_link_congestion_gone(cc, bytes);
     cc->round_lost += bytes;
+    cc->missed++;
 }
 
 void tf_link_congestion_acked(tf_link_congestion *cc, tf_time sent_at, size_t bytes)
@@ -94,10 +97,16 @@ static bool is_congested(const tf_link_congestion *cc, const tf_link_rtt *rtt)
 
 void tf_link_congestion_lost(tf_link_congestion *cc, const tf_link_rtt *rtt, tf_time now, tf_time sent_at)
 {
+    size_t missed = cc->missed;
+    cc->missed = 0;
     if (sent_at <= cc->recovery) {
+        cc->unproved += cc->unproved > 0 ? missed : 0;
         return;
     }
     cc->recovery = now;
+    cc->unproved = missed;
+    cc->before_window = cc->window;
+    cc->before_threshold = cc->threshold;
     bool congested = is_congested(cc, rtt);
     size_t window = congested ? cc->window * 7 / 10 : cc->window * 9 / 10;
     size_t least = congested ? WINDOW_MIN : WINDOW_NOISY;
@@ -110,8 +119,20 @@ void tf_link_congestion_lost(tf_link_congestion *cc, const tf_link_rtt *rtt, tf_
     cc->round_lost = 0;
 }
 
+void tf_link_congestion_came(tf_link_congestion *cc, size_t count)
+{
+    if (cc->unproved > count) {
+        cc->unproved -= count;
+    } else if (cc->unproved > 0) {
+        cc->unproved = 0;
+        cc->window = cc->window > cc->before_window ? cc->window : cc->before_window;
+        cc->threshold = cc->threshold > cc->before_threshold ? cc->threshold : cc->before_threshold;
+    }
+}
+
 void tf_link_congestion_collapse(tf_link_congestion *cc)
 {
+    cc->unproved = 0;
     cc->threshold = cc->window / 2 > WINDOW_NOISY ? cc->window / 2 : WINDOW_NOISY;
     cc->window = WINDOW_MIN;
 }

@@ -102,27 +102,28 @@ static void note_missed(tf_link_reorder *r, uint64_t generation, uint64_t number
     r->missed[r->missed_count++ % TF_LINK_MISSED] = number;
 }
 
-static bool take_missed(tf_link_reorder *r, tf_range range)
+static size_t take_missed(tf_link_reorder *r, tf_range range)
 {
-    bool any = false;
+    size_t count = 0;
     for (size_t i = 0; i < r->missed_count && i < TF_LINK_MISSED; i++) {
         if (r->missed[i] >= range.first && r->missed[i] <= range.last) {
             r->missed[i] = UINT64_MAX;
-            any = true;
+            count++;
         }
     }
-    return any;
+    return count;
 }
 
 /* Once a round trip it allows for more, as RACK does (RFC 8985 §6.2), and after a while without need for nothing again. */
 static void learn_order(tf_link *link, tf_time now, const tf_packet_ack *ack)
 {
     tf_link_reorder *r = &link->datagram.reorder;
-    bool late = false;
+    size_t late = 0;
     for (size_t i = 0; r->generation == ack->generation && i < ack->range_count; i++) {
-        late = take_missed(r, ack->ranges[i]) || late;
+        late += take_missed(r, ack->ranges[i]);
     }
-    if (late && now - r->raised_at >= link->routes[TF_ROUTE_DATAGRAM].rtt.smoothed) {
+    tf_link_congestion_came(&link->datagram.cc, late);
+    if (late > 0 && now - r->raised_at >= link->routes[TF_ROUTE_DATAGRAM].rtt.smoothed) {
         r->level = r->level < REORDER_LEVELS ? r->level + 1 : REORDER_LEVELS;
         r->raised_at = now;
     } else if (r->level > 0 && now - r->raised_at >= REORDER_SPAN) {

@@ -83,7 +83,7 @@ typedef struct tf_link_move {
     bool moved;
 } tf_link_move;
 
-#define TF_LINK_MISSED 8u
+#define TF_LINK_MISSED 32u
 
 /* Packets that counted as lost and came after all: the path reorders, so more is allowed for. */
 typedef struct tf_link_reorder {

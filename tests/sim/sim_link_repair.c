@@ -63,6 +63,25 @@ START_TEST(link_single_message_that_is_lost_costs_little_more)
 }
 END_TEST
 
+/* Nothing is lost, but most packets are overtaken: the answer to a loss that was none may not keep the window closed. */
+START_TEST(link_reordering_costs_no_more_than_the_delay_of_the_last)
+{
+    make(RTT);
+    ends_start(&t->ends, only_datagrams);
+    ends_connect(&t->ends);
+    ends_run_for(&t->ends, 300 * TF_MS);
+    traffic_measure(t);
+    for (unsigned end = 0; end < NET_ENDS; end++) {
+        net_path_of(t->ends.net, end)->jitter = 4 * RTT;
+    }
+    traffic_start(t, 0, 2 * TF_MS, 5000, MESSAGE, MESSAGE);
+    ends_run_for(&t->ends, 11 * TF_SECOND);
+    ck_assert_uint_eq(t->flow[0].got, 5000);
+    ck_assert_uint_le(t->flow[0].longest_late, 5 * RTT);
+    finish(3 * TF_SECOND);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("paths/link, repair");
@@ -70,6 +89,7 @@ int main(void)
     suite_add_tcase(suite, tcase);
     tcase_add_loop_test(tcase, link_loss_costs_a_round_trip, 0, 4);
     tcase_add_test(tcase, link_single_message_that_is_lost_costs_little_more);
+    tcase_add_test(tcase, link_reordering_costs_no_more_than_the_delay_of_the_last);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);

@@ -453,6 +453,44 @@ START_TEST(congestion_answers_a_queue_once_a_round_trip)
 }
 END_TEST
 
+static void lose(tf_link_congestion *cc, const tf_link_rtt *rtt, tf_time now, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        tf_link_congestion_sent(cc, rtt, now, 1200);
+        tf_link_congestion_missed(cc, 1200);
+    }
+    tf_link_congestion_lost(cc, rtt, now + 1, now);
+}
+
+START_TEST(congestion_answer_to_what_was_only_late_is_taken_back)
+{
+    tf_link_rtt rtt = steady(20 * TF_MS);
+    for (unsigned i = 0; i < 20; i++) {
+        tf_link_rtt_add(&rtt, 60 * TF_MS, 0);
+    }
+    tf_link_congestion cc;
+    tf_link_congestion_init(&cc);
+    lose(&cc, &rtt, TF_SECOND, 3);
+    lose(&cc, &rtt, TF_SECOND, 1); /* has the same answer */
+    tf_link_congestion_came(&cc, 3);
+    ck_assert_uint_eq(cc.window, initial * 7 / 10);
+    tf_link_congestion_came(&cc, 1);
+    ck_assert_uint_eq(cc.window, initial);
+    ck_assert_uint_eq(cc.threshold, SIZE_MAX);
+    lose(&cc, &rtt, 2 * TF_SECOND, 2);
+    tf_link_congestion_came(&cc, 1); /* the other one is lost */
+    const size_t after = cc.window;
+    ck_assert_uint_eq(after, initial * 7 / 10);
+    lose(&cc, &rtt, 3 * TF_SECOND, 1);
+    tf_link_congestion_came(&cc, 5);
+    ck_assert_uint_eq(cc.window, after);
+    lose(&cc, &rtt, 4 * TF_SECOND, 1);
+    tf_link_congestion_collapse(&cc);
+    tf_link_congestion_came(&cc, 1);
+    ck_assert_uint_eq(cc.window, (size_t)(TF_CWND_MIN));
+}
+END_TEST
+
 START_TEST(congestion_noise_does_not_close_the_window)
 {
     const tf_link_rtt rtt = steady(20 * TF_MS);
@@ -520,6 +558,7 @@ int main(void)
     tcase_add_test(tcase, rtt_follows_rfc_9002);
     tcase_add_test(tcase, congestion_window_grows_only_when_it_is_the_bound);
     tcase_add_test(tcase, congestion_answers_a_queue_once_a_round_trip);
+    tcase_add_test(tcase, congestion_answer_to_what_was_only_late_is_taken_back);
     tcase_add_test(tcase, congestion_noise_does_not_close_the_window);
     tcase_add_test(tcase, congestion_pacer_spreads_a_window);
     SRunner *runner = srunner_create(suite);
