@@ -71,7 +71,7 @@ static void on_slice(evutil_socket_t fd, short what, void *ctx)
     hostile_run *run = ctx;
     const tf_hostile_options *options = run->all.options;
     tf_time gone = tf_edge_now() - run->began;
-    uint64_t due = gone >= options->span ? options->peers : options->peers * gone / options->span;
+    uint64_t due = gone >= options->span ? options->peers : 1 + (options->peers - 1) * gone / options->span;
     while (run->begun < due) {
         tf_hostile_peer_dial(&run->peers[run->begun++]);
     }
@@ -92,11 +92,17 @@ static void on_input(evutil_socket_t fd, short what, void *ctx)
     ssize_t got = read(fd, bytes, sizeof(bytes));
     if (got <= 0) {
         (void)event_base_loopbreak(run->all.base);
-    } else if (run->began == 0) {
-        run->began = tf_edge_now();
-        on_slice(-1, 0, run);
-    } else {
-        tell(run, "counts");
+    }
+    for (ssize_t i = 0; i < got; i++) {
+        if (bytes[i] != '\n') {
+            continue;
+        }
+        if (run->began == 0) {
+            run->began = tf_edge_now();
+            on_slice(-1, 0, run);
+        } else {
+            tell(run, "counts");
+        }
     }
 }
 

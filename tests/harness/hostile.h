@@ -12,6 +12,7 @@
 #include "node/uri.h"
 #include "paths/link.h"
 #include "paths/stream.h"
+#include "proto/ref.h"
 
 #define TF_HOSTILE_OK 0
 #define TF_HOSTILE_WRONG 1
@@ -73,6 +74,7 @@ typedef struct tf_hostile_peer {
     uint64_t number; /* of its next message */
     uint64_t said;
     uint64_t next_segment; /* that it has not seen yet */
+    tf_ref channel;        /* the answer to its `open`; 0: not yet */
     unsigned tries;
     bool served;
     bool ended; /* a CLOSE came: it does not come back */
@@ -98,8 +100,8 @@ size_t tf_hostile_take(tf_hostile_peer *peer, tf_slice in);
 
 /* -- hostile_clients.c --------------------------------------------------------------------------------------------- */
 
-/* As many clients as there are peers, of the product, each with a subscription to the channel: says `served` whenever
- * all of them have a connection again. Until standard input ends. TF_HOSTILE_*. */
+/* As many clients as there are peers, of the product, each with a subscription to the channel: says `served` when all of
+ * them have it, and whenever all of them have it anew. Until standard input ends. TF_HOSTILE_*. */
 int tf_hostile_clients(const tf_hostile_options *options);
 
 #endif

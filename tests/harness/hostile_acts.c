@@ -14,6 +14,21 @@ static const tf_ref root_of_relay = 1; /* object 0 of the acceptor */
 
 /* -- in ------------------------------------------------------------------------------------------------------------ */
 
+/* The first answer that mentions something: the channel that was opened. */
+static void look_for_channel(tf_hostile_peer *peer, tf_slice data)
+{
+    tf_message message;
+    tf_resolution resolution;
+    if (peer->channel != 0 || tf_message_read(data, &message) != TF_OK || message.kind != TF_MESSAGE_RESOLVE) {
+        return;
+    }
+    while (tf_resolutions_next(&message.resolutions, &resolution)) {
+        if (resolution.kind == TF_RESOLUTION_DATA && resolution.refs.count > 0) {
+            (void)tf_refs_next(&resolution.refs, &peer->channel);
+        }
+    }
+}
+
 /* Segments are counted and not passed on to the link, which would ack them; the rest keeps the connection up. */
 static bool is_for_link(tf_hostile_peer *peer, const tf_frame *frame)
 {
@@ -25,6 +40,7 @@ static bool is_for_link(tf_hostile_peer *peer, const tf_frame *frame)
         peer->next_segment = segment->seq + 1;
         peer->all->counts.segments++;
         peer->all->counts.bytes += segment->data.len;
+        look_for_channel(peer, segment->data);
     }
     return peer->all->options->mode != TF_HOSTILE_NEVER_ACK;
 }
@@ -67,25 +83,29 @@ static void say(tf_hostile_peer *peer, const tf_deliver *deliver)
     }
 }
 
-/* The channel is opened and subscribed to at once: what `subscribe` is for is the promise of the answer. */
-static void subscribe(tf_hostile_peer *peer)
+static void open_channel(tf_hostile_peer *peer)
 {
     uint8_t bytes[TF_CHANNEL_NAME_MAX + 64];
     tf_writer w;
     tf_args_open open = {.channel = tf_slice_str(peer->all->options->channel)};
-    tf_args_subscribe args = {.from = {.kind = TF_FROM_FIRST}, .limit = UINT64_MAX};
-    tf_ref promise = tf_ref_make(0, TF_REF_PROMISE, TF_SIDE_DIALLER);
-    tf_ref sink = tf_ref_make(1, TF_REF_OBJECT, TF_SIDE_DIALLER);
     tf_wr_init(&w, bytes, sizeof(bytes));
     tf_args_open_write(&w, &open);
     say(peer, &(tf_deliver){.target = root_of_relay,
                             .method = tf_slice_str("open"),
                             .args = tf_slice_of(bytes, tf_wr_len(&w)),
                             .has_result = true,
-                            .result = promise});
+                            .result = tf_ref_make(0, TF_REF_PROMISE, TF_SIDE_DIALLER)});
+}
+
+static void subscribe(tf_hostile_peer *peer)
+{
+    uint8_t bytes[64];
+    tf_writer w;
+    tf_args_subscribe args = {.from = {.kind = TF_FROM_FIRST}, .limit = UINT64_MAX};
+    tf_ref sink = tf_ref_make(1, TF_REF_OBJECT, TF_SIDE_DIALLER);
     tf_wr_init(&w, bytes, sizeof(bytes));
     tf_args_subscribe_write(&w, &args);
-    say(peer, &(tf_deliver){.target = promise,
+    say(peer, &(tf_deliver){.target = peer->channel,
                             .method = tf_slice_str("subscribe"),
                             .args = tf_slice_of(bytes, tf_wr_len(&w)),
                             .refs = &sink,
@@ -158,6 +178,8 @@ void tf_hostile_act(tf_hostile_peer *peer)
         break;
     case TF_HOSTILE_NEVER_ACK:
         if (first) {
+            open_channel(peer);
+        } else if (peer->number == 1 && peer->channel != 0) {
             subscribe(peer);
         }
         break;

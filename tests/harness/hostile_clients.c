@@ -1,5 +1,5 @@
 /* tf-hostile clients: many clients of the product that lose their relay and come back, all at once. Each has a thread of
- * its own, and tells when it has a subscription and when it has none any more. */
+ * its own; when all of them have a subscription for the first, second, third time, that is said. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -11,6 +11,7 @@
 #include "tests/harness/hostile.h"
 
 #define STACK ((size_t)256 << 10)
+#define TIMES 16u /* more are not told */
 
 typedef struct hostile_client {
     const tf_hostile_options *options;
@@ -20,34 +21,21 @@ typedef struct hostile_client {
     struct event *input; /* standard input, which all of them watch */
     pthread_t thread;
     bool has_thread;
-    bool subscribed;
+    unsigned times; /* that it was given its subscription */
     bool over;
     bool failed;
 } hostile_client;
 
-static atomic_uint subscribed_now;
-static atomic_ullong began;
+static atomic_uint subscribed[TIMES]; /* clients that had theirs so often */
 
-static void tell(uint32_t peers)
-{
-    (void)printf("served peers=%u us=%llu\n", peers, (unsigned long long)(tf_edge_now() - atomic_load(&began)));
-    (void)fflush(stdout);
-}
-
-static void set_subscribed(hostile_client *c, bool subscribed)
+static void count(hostile_client *c)
 {
     uint32_t peers = c->options->peers;
-    if (c->subscribed == subscribed) {
-        return;
+    if (c->times < TIMES && atomic_fetch_add(&subscribed[c->times], 1) + 1 == peers) {
+        (void)printf("served peers=%u times=%u\n", peers, c->times + 1);
+        (void)fflush(stdout);
     }
-    c->subscribed = subscribed;
-    if (subscribed) {
-        if (atomic_fetch_add(&subscribed_now, 1) + 1 == peers) {
-            tell(peers);
-        }
-    } else if (atomic_fetch_sub(&subscribed_now, 1) == peers) {
-        atomic_store(&began, tf_edge_now()); /* the first that has lost it */
-    }
+    c->times++;
 }
 
 static void on_input(evutil_socket_t fd, short what, void *ctx)
@@ -67,9 +55,7 @@ static void *run(void *arg)
         tf_node_run(c->node, TF_NEVER);
         while (!c->failed && tf_node_next_event(c->node, &event)) {
             if (event.type == TF_EVENT_SUBSCRIBED) {
-                set_subscribed(c, true);
-            } else if (event.type == TF_EVENT_DISCONNECTED) {
-                set_subscribed(c, false);
+                count(c);
             } else if (event.type == TF_EVENT_CONNECT_FAILED || event.type == TF_EVENT_CHANNEL_REFUSED) {
                 (void)fprintf(stderr, "tf-hostile: a client was not served: %.*s\n", (int)event.text.len,
                               (const char *)event.text.data);
@@ -127,7 +113,6 @@ int tf_hostile_clients(const tf_hostile_options *options)
     hostile_client *all = calloc(options->peers, sizeof(*all));
     bool ok = all != NULL && pthread_attr_init(&small) == 0 && pthread_attr_setstacksize(&small, STACK) == 0;
     uint32_t started = 0;
-    atomic_store(&began, tf_edge_now());
     while (ok && started < options->peers) {
         hostile_client *c = &all[started++];
         ok = start(c, options) && pthread_create(&c->thread, &small, run, c) == 0;

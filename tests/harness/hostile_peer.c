@@ -34,6 +34,7 @@ static void forget_connection(tf_hostile_peer *peer)
     peer->number = 0;
     peer->said = 0;
     peer->next_segment = 0;
+    peer->channel = 0;
 }
 
 /* Again after a while, at random, longer each time. */

@@ -8,35 +8,9 @@ import subprocess
 import time
 
 import lib
+from hostile import LOG_LINES_MAX, Traffic, client_hello
 
 SEED = 20
-LOG_LINES_MAX = 20  # fewer than that
-
-
-class Traffic:
-    """A subscriber and a publisher that are at work while the relay is attacked."""
-
-    def __init__(self, world, relay, uri=None):
-        self.sub = world.sub(uri or relay.uri, "live", "--verify", "--from", "first")
-        self.pub = world.pub(uri or relay.uri, "live", stdin=subprocess.PIPE)
-        self.sent = []
-
-    def send(self, count=1):
-        """Sends lines and waits until they were delivered: the service goes on."""
-        new = [b"live %d" % (len(self.sent) + each) for each in range(count)]
-        self.sent += new
-        self.pub.process.stdin.write(b"\n".join(new) + b"\n")
-        self.pub.process.stdin.flush()
-        self.sub.out.wait_lines(len(self.sent))
-
-    def ends_well(self):
-        self.send()
-        self.pub.process.stdin.close()
-        self.pub.succeeds()
-        lib.same_lines(bytes(self.sub.out.data), self.sent, "the subscriber")
-        self.sub.signal(lib.signal.SIGTERM)
-        _, err = self.sub.ends(lib.INTERRUPTED)
-        assert err == "", err
 
 
 def log_lines(relay):
@@ -159,28 +133,12 @@ def test_a_megabyte_of_random_bytes_to_each_port(world):
     assert log_lines(relay) - before < LOG_LINES_MAX, relay.err.text()
 
 
-def client_hello(relay):
-    """The bytes that a TLS client of ours would send first."""
-    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    context.set_alpn_protocols(["twofold/1"])
-    handshake = context.wrap_bio(incoming, outgoing)
-    try:
-        handshake.do_handshake()
-    except ssl.SSLWantReadError:
-        pass
-    assert relay.port
-    return outgoing.read()
-
-
 def test_truncated_tls_at_every_step(world):
     relay = world.relay()
     traffic = Traffic(world, relay)
     traffic.send()
     before = log_lines(relay)
-    hello = client_hello(relay)
+    hello = client_hello()
     held = []
     for length in [*range(0, len(hello), 7), len(hello)]:
         sock = connect(relay)
@@ -285,4 +243,5 @@ def test_many_idle_connections_leave_room_for_peers(world):
         sock.close()
 
 
-lib.main(globals())
+if __name__ == "__main__":
+    lib.main(globals())
