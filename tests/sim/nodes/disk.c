@@ -68,13 +68,18 @@ void disk_set_weather(disk *d, tf_time now, const disk_weather *weather)
     }
 }
 
-bool disk_start(disk *d, tf_time now, bool small)
+bool disk_start_cut(disk *d, tf_time now, bool small, uint64_t n)
 {
     TF_ASSERT(!d->is_open);
     d->now = now;
-    d->is_open = d->kind == DISK_SLOW ? disk_slow_start(d) : disk_real_start(d, small);
+    d->is_open = d->kind == DISK_SLOW ? n == UINT64_MAX && disk_slow_start(d) : disk_real_start(d, small, n);
     disk_mix(d, d->is_open ? 1 : 2);
     return d->is_open;
+}
+
+bool disk_start(disk *d, tf_time now, bool small)
+{
+    return disk_start_cut(d, now, small, UINT64_MAX);
 }
 
 bool disk_is_open(const disk *d)

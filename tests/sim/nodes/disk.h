@@ -48,6 +48,9 @@ void disk_set_weather(disk *d, tf_time now, const disk_weather *weather);
  * later. With healthy weather it must be: else this ends the program with the reason, for it is a broken promise.
  * `small`: small bounds (segments, tail, cache) so that a short run meets them. */
 bool disk_start(disk *d, tf_time now, bool small);
+/* The same, but the power goes off at the n-th operation of it (from 0), if it gets there: then false, and what was not
+ * synced is lost, kept or torn (SLOW: false). */
+bool disk_start_cut(disk *d, tf_time now, bool small, uint64_t n);
 bool disk_is_open(const disk *d);
 tf_store disk_store(disk *d); /* while it is open */
 

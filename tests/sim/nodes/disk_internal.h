@@ -57,7 +57,8 @@ tf_store disk_slow_inner(disk *d);
 void disk_real_new(disk *d);
 void disk_real_free(disk *d);
 void disk_real_weather(disk *d);
-bool disk_real_start(disk *d, bool small);
+/* The power goes off at operation `cut`; UINT64_MAX: it does not. */
+bool disk_real_start(disk *d, bool small, uint64_t cut);
 tf_store disk_real_store(disk *d);
 void disk_real_advance(disk *d);
 tf_time disk_real_deadline(const disk *d);

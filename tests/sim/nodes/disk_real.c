@@ -64,9 +64,8 @@ static bool is_healthy(const disk *d)
     return d->weather.errors == 0 && !d->weather.full && !d->weather.failing;
 }
 
-bool disk_real_start(disk *d, bool small)
+static tf_err open_store(disk *d, bool small, char why[TF_WHY_MAX])
 {
-    char why[TF_WHY_MAX] = "";
     tf_disk_store_config config = {.directory = "",
                                    .files = &d->real->table,
                                    .vfs = d->name,
@@ -76,13 +75,38 @@ bool disk_real_start(disk *d, bool small)
                                    .segments_max = small ? SMALL_SEGMENTS : 0,
                                    .tail_bytes = small ? SMALL_BYTES : 0,
                                    .cache_bytes = small ? SMALL_BYTES : 0};
+    return tf_disk_store_open(&d->real->store, &config, why);
+}
+
+/* No operation takes time any more; all threads end. */
+static void close_store(disk *d)
+{
+    disk_real *r = d->real;
+    r->files.hurries = true;
+    threads_hurry(d);
+    tf_disk_store_close(r->store);
+    r->store = NULL;
+    r->files.hurries = false;
+}
+
+bool disk_real_start(disk *d, bool small, uint64_t cut)
+{
+    char why[TF_WHY_MAX] = "";
+    tf_lossy_files *lossy = d->real->files.lossy;
     threads_run(d->now);
-    tf_err err = tf_disk_store_open(&d->real->store, &config, why);
+    tf_lossy_files_stop_at(lossy, cut);
+    tf_err err = open_store(d, small, why);
     if (err != TF_OK) {
         d->real->store = NULL;
-        if (is_healthy(d)) {
-            disk_die(d, why);
-        }
+    }
+    if (tf_lossy_files_is_off(lossy)) {
+        close_store(d);
+        tf_lossy_files_crash(lossy, tf_test_random_u64(&d->random));
+        return false;
+    }
+    tf_lossy_files_stop_at(lossy, UINT64_MAX);
+    if (err != TF_OK && is_healthy(d)) {
+        disk_die(d, why);
     }
     return err == TF_OK;
 }
@@ -131,11 +155,7 @@ void disk_real_end(disk *d, disk_end how)
     if (how != DISK_STOP) {
         tf_lossy_files_stop_at(r->files.lossy, 0);
     }
-    r->files.hurries = true;
-    threads_hurry(d);
-    tf_disk_store_close(r->store);
-    r->store = NULL;
-    r->files.hurries = false;
+    close_store(d);
     if (how == DISK_KILL) {
         tf_lossy_files_kill(r->files.lossy);
     } else if (how == DISK_CRASH) {

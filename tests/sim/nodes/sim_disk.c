@@ -16,7 +16,7 @@
 #include "tests/sim/nodes/threads.h"
 #include "tests/sim/seeds.h"
 
-#define SEEDS_DEFAULT 150u
+#define SEEDS_DEFAULT 120u
 #define GROUPS_MAX 200u
 #define WAITING_MAX 8u
 #define PATIENCE (20 * TF_SECOND) /* in good weather all is answered by then */
@@ -44,6 +44,7 @@ typedef struct sim {
     unsigned storms;   /* in 1/100 of a change of the weather: it is bad */
     unsigned changes;  /* of the weather, in 1/1000 of an act */
     unsigned restarts; /* the same */
+    unsigned cuts;     /* in 1/100 of a start: the power goes off in it */
     bool clean;        /* good weather since the store was opened */
     bool good;         /* it is now, */
     tf_time good_since;
@@ -213,8 +214,9 @@ static void begin(sim *s)
 {
     bool was_clean = s->clean;
     s->clean = s->good;
-    if (!disk_start(s->disk, s->now, s->is_small)) {
-        require(s, s->good ? "it is not opened in good weather" : NULL);
+    bool cut = s->cuts > 0 && tf_test_random_chance(&s->random, s->cuts, 100);
+    if (!disk_start_cut(s->disk, s->now, s->is_small, cut ? below(s, below(s, 200) + 1) : UINT64_MAX)) {
+        require(s, s->good && !cut ? "it is not opened in good weather" : NULL);
         s->clean = was_clean;
         return;
     }
@@ -304,12 +306,14 @@ static void fall_silent(sim *s)
     require(s, stats.state == TF_STORE_WRITABLE ? NULL : "it does not become writable again");
     require(s, stats.unapplied == 0 ? NULL : "something stays out of the index");
     require(s, disk_deadline(s->disk) == TF_NEVER ? NULL : "it does not sleep (P9)");
+    require(s, model_check_silent(&s->model, store));
 }
 
 static void run_end(sim *s)
 {
     heal(s);
     s->is_busy = false;
+    s->cuts = 0;
     if (!disk_is_open(s->disk)) {
         begin(s);
     }
@@ -343,6 +347,7 @@ static void set_up(sim *s, uint64_t seed)
     s->storms = (unsigned[]){0, 0, 50, 90}[below(s, 4)];
     s->changes = (unsigned[]){0, 10, 50}[below(s, 3)];
     s->restarts = (unsigned[]){0, 10, 40}[below(s, 3)];
+    s->cuts = (unsigned[]){0, 0, 30, 70}[below(s, 4)];
     s->disk = disk_new(s->kind, "sim-disk", seed, &s->heap.mem);
 }
 
@@ -351,7 +356,6 @@ static uint64_t run_seed(uint64_t seed, bool verbose)
     static sim s;
     sqlite3_int64 before = sqlite3_memory_used();
     set_up(&s, seed);
-    begin(&s);
     run_faults(&s);
     run_end(&s);
     uint64_t trace = disk_trace(s.disk) ^ tf_test_random_u64(&s.random);

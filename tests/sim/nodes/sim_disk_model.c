@@ -4,7 +4,7 @@
 
 #include "node/store/db_block.h"
 
-#define BODY_MAX ((size_t)60 * 1024)
+#define BODY_MAX ((size_t)500 * 1024) /* more than a small segment holds */
 #define SALTS 251u
 
 static const char *const channel_names[MODEL_CHANNELS] = {"one", "two/2", "three"};
@@ -20,7 +20,7 @@ static uint64_t below(model *m, uint64_t bound)
 void model_init(model *m, tf_test_random *random)
 {
     *m = (model){.random = random, .clock_ms = 1000};
-    m->body_max = (size_t[]){60, 2000, BODY_MAX}[below(m, 3)];
+    m->body_max = (size_t[]){60, 60, 2000, BODY_MAX / 8, BODY_MAX}[below(m, 5)];
     for (size_t i = 0; i < sizeof(pattern); i++) {
         pattern[i] = (uint8_t)(i * 7 + i / 256);
     }
@@ -294,6 +294,21 @@ const char *model_resolve(model *m, tf_store store, bool clean)
 
 /* -- checks --------------------------------------------------------------------------------------------------------- */
 
+static uint64_t bytes_of(const model_message *is)
+{
+    char id[32];
+    return id_of(is->attempt, id).len + meta_of(is->attempt).len + is->len;
+}
+
+static uint64_t bytes_from(const model_channel *c, uint64_t seq)
+{
+    uint64_t sum = 0;
+    for (; seq <= c->head; seq++) {
+        sum += bytes_of(&c->messages[seq]);
+    }
+    return sum;
+}
+
 static const char *check_cursors(const model_channel *c, tf_store store)
 {
     size_t count = 0;
@@ -335,6 +350,9 @@ static const char *check_channel(const model_channel *c, tf_store store, unsigne
     if (found.timestamp_ms != (c->head == 0 ? 0 : c->messages[c->head].time_ms)) {
         return "a channel has another time";
     }
+    if (found.bytes < bytes_from(c, c->first)) {
+        return "a channel has fewer bytes than are kept (S12)";
+    }
     if (found.closed != c->closed || found.keys_since_ms != c->keys_since_ms) {
         return "a channel is closed, or forgets keys, unlike what was acked";
     }
@@ -350,6 +368,20 @@ const char *model_check(const model *m, tf_store store)
         wrong = check_channel(&m->channels[i], store, i);
     }
     return wrong == NULL && store.table->damage_next(store.ctx, &position, &damage) ? "something is damaged" : wrong;
+}
+
+const char *model_check_silent(const model *m, tf_store store)
+{
+    for (unsigned i = 0; i < MODEL_CHANNELS; i++) {
+        const model_channel *c = &m->channels[i];
+        tf_store_channel found;
+        uint64_t from = c->first > TF_DB_BLOCK_MESSAGES ? c->first - TF_DB_BLOCK_MESSAGES + 1 : 1;
+        if (c->number != 0 && (store.table->channel_find(store.ctx, model_name(i), &found) != TF_OK ||
+                               found.bytes > bytes_from(c, from))) {
+            return "a channel has more bytes than are kept (S12)";
+        }
+    }
+    return NULL;
 }
 
 static bool is_message(const model_message *is, uint64_t seq, const tf_stored *s)
@@ -404,12 +436,6 @@ const char *model_check_key(const model *m, tf_store store, unsigned channel, ui
     origin.bytes[1] = 1;
     err = store.table->find(store.ctx, c->number, &origin, id_of(is->attempt, id), &key);
     return err == TF_ERR_CLOSED || (m->is_blind && err == TF_ERR_IO) ? NULL : "a key is found that nobody has stored (S2)";
-}
-
-static uint64_t bytes_of(const model_message *is)
-{
-    char id[32];
-    return id_of(is->attempt, id).len + meta_of(is->attempt).len + is->len;
 }
 
 static const char *check_bytes(const model *m, const model_channel *c, tf_store store, uint64_t bytes)

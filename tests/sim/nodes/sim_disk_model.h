@@ -68,6 +68,8 @@ const char *model_resolve(model *m, tf_store store, bool clean);
 
 /* Channels, their bounds and cursors. */
 const char *model_check(const model *m, tf_store store);
+/* All is in the index, and what was trimmed is gone, but for a block: so the sizes are right. */
+const char *model_check_silent(const model *m, tf_store store);
 /* What a read (or a look) of an existing seq answered: not LATER. */
 const char *model_check_read(const model *m, unsigned channel, uint64_t seq, tf_store_presence presence,
                              const tf_stored *stored);
