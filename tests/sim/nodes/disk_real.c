@@ -99,12 +99,12 @@ bool disk_real_start(disk *d, bool small, uint64_t cut)
     if (err != TF_OK) {
         d->real->store = NULL;
     }
+    tf_lossy_files_stop_at(lossy, UINT64_MAX); /* else its threads might still get there */
     if (tf_lossy_files_is_off(lossy)) {
         close_store(d);
         tf_lossy_files_crash(lossy, tf_test_random_u64(&d->random));
         return false;
     }
-    tf_lossy_files_stop_at(lossy, UINT64_MAX);
     if (err != TF_OK && is_healthy(d)) {
         disk_die(d, why);
     }
