@@ -47,11 +47,19 @@ static int compare_numbers(const void *a, const void *b)
     return (left->number > right->number) - (left->number < right->number);
 }
 
+/* L15: of those that begin with the same group, the one in which it failed has nothing else, and may be torn, while its
+ * number may be the higher one. */
 static int compare_lsns(const void *a, const void *b)
 {
     const tf_log_file *left = a;
     const tf_log_file *right = b;
     int order = (left->first > right->first) - (left->first < right->first);
+    if (order == 0) {
+        order = (left->last > right->last) - (left->last < right->last);
+    }
+    if (order == 0) {
+        order = (int)left->begins_whole - (int)right->begins_whole;
+    }
     return order != 0 ? order : compare_numbers(a, b);
 }
 
@@ -237,48 +245,6 @@ static tf_slice loaded_bytes(const tf_log_reader *reader)
     return tf_slice_of(reader->buffer, (size_t)reader->files[reader->loaded - 1].size);
 }
 
-/* First and last LSN of a file, and what its groups know to be durable. */
-static tf_err survey(tf_log_reader *reader, size_t index)
-{
-    tf_log_file *file = &reader->files[index];
-    uint64_t offset = TF_LOG_SEGMENT_HEADER;
-    tf_log_group group;
-    tf_err err = load(reader, index);
-    if (err != TF_OK) {
-        return err;
-    }
-    while (tf_log_group_find(loaded_bytes(reader), reader->key, file->number, &offset, &group)) {
-        file->first = file->first == 0 && group.count > 0 ? group.first : file->first;
-        file->last = tf_log_group_last(&group) > file->last ? tf_log_group_last(&group) : file->last;
-        reader->durable = group.durable > reader->durable ? group.durable : reader->durable;
-        offset += tf_log_group_span(group.size);
-    }
-    reader->report.unreadable += file->lost || (file->headless && file->last > reader->config.from) ? 1 : 0;
-    return TF_OK;
-}
-
-static tf_err survey_all(tf_log_reader *reader, char why[TF_WHY_MAX])
-{
-    tf_err err = TF_OK;
-    for (size_t i = 0; err == TF_OK && i < reader->count; i++) {
-        err = look_at_header(reader, &reader->files[i], why);
-    }
-    for (size_t i = 0; err == TF_OK && i < reader->count; i++) {
-        err = survey(reader, i);
-    }
-    if (err != TF_OK) {
-        return err;
-    }
-    if (reader->count > 0) {
-        qsort(reader->files, reader->count, sizeof(*reader->files), compare_lsns);
-    }
-    reader->loaded = 0;
-    for (size_t i = 0; i < reader->count; i++) {
-        reader->files[i].end = i + 1 < reader->count ? reader->files[i + 1].first : UINT64_MAX;
-    }
-    return TF_OK;
-}
-
 /* -- records ------------------------------------------------------------------------------------------------------- */
 
 /* Takes the record at the beginning of the rest of the group into reader->item: TF_OK; TF_ERR_DAMAGED: it is none, and
@@ -323,6 +289,65 @@ static tf_err check_group(tf_log_reader *reader)
     }
     return reader->rest.len == 0 ? TF_OK : TF_ERR_DAMAGED;
 }
+
+/* -- what the files are -------------------------------------------------------------------------------------------- */
+
+static bool is_whole(tf_log_reader *reader, uint64_t offset, const tf_log_group *group)
+{
+    reader->offset = offset;
+    reader->group = *group;
+    bool whole = check_group(reader) == TF_OK;
+    reader->offset = 0;
+    reader->group.count = 0;
+    return whole;
+}
+
+/* First and last LSN of a file, and what its groups know to be durable. */
+static tf_err survey(tf_log_reader *reader, size_t index)
+{
+    tf_log_file *file = &reader->files[index];
+    uint64_t offset = TF_LOG_SEGMENT_HEADER;
+    tf_log_group group;
+    tf_err err = load(reader, index);
+    if (err != TF_OK) {
+        return err;
+    }
+    while (tf_log_group_find(loaded_bytes(reader), reader->key, file->number, &offset, &group)) {
+        if (file->first == 0 && group.count > 0) {
+            file->first = group.first;
+            file->begins_whole = is_whole(reader, offset, &group);
+        }
+        file->last = tf_log_group_last(&group) > file->last ? tf_log_group_last(&group) : file->last;
+        reader->durable = group.durable > reader->durable ? group.durable : reader->durable;
+        offset += tf_log_group_span(group.size);
+    }
+    reader->report.unreadable += file->lost || (file->headless && file->last > reader->config.from) ? 1 : 0;
+    return TF_OK;
+}
+
+static tf_err survey_all(tf_log_reader *reader, char why[TF_WHY_MAX])
+{
+    tf_err err = TF_OK;
+    for (size_t i = 0; err == TF_OK && i < reader->count; i++) {
+        err = look_at_header(reader, &reader->files[i], why);
+    }
+    for (size_t i = 0; err == TF_OK && i < reader->count; i++) {
+        err = survey(reader, i);
+    }
+    if (err != TF_OK) {
+        return err;
+    }
+    if (reader->count > 0) {
+        qsort(reader->files, reader->count, sizeof(*reader->files), compare_lsns);
+    }
+    reader->loaded = 0;
+    for (size_t i = 0; i < reader->count; i++) {
+        reader->files[i].end = i + 1 < reader->count ? reader->files[i + 1].first : UINT64_MAX;
+    }
+    return TF_OK;
+}
+
+/* -- what counts ---------------------------------------------------------------------------------------------------- */
 
 /* A group is acked in one piece: if one LSN of it is known durable (the index may have stopped within it), all are (L16). */
 static void complete_durable(tf_log_reader *reader, const tf_log_file *file)

@@ -45,6 +45,7 @@ typedef struct tf_log_file {
     uint64_t first; /* LSN of the first record of its first group; 0: it has no group */
     uint64_t last;  /* LSN of the last record of its last group */
     uint64_t end;   /* of its records those below count: a later file has the rest again */
+    bool begins_whole; /* its first group is */
     bool good;      /* its header is valid and names it, and all of it could be read */
     bool headless;  /* its header is damaged, or was never written */
     bool lost;      /* what it holds cannot be told: not all of it could be read, or no file has the log's key */

@@ -342,6 +342,35 @@ START_TEST(commit_log_what_was_left_out_does_not_come_back_while_it_is_overwritt
 }
 END_TEST
 
+/* A group fails as the first of a segment and is written again into one with a lower number: what is left of the first
+ * attempt, torn or whole, hides nothing. */
+START_TEST(commit_log_retry_counts_whatever_number_its_segment_has)
+{
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        static log_world w;
+        tf_lossy_files *lossy = tf_lossy_files_new(UINT64_MAX);
+        tf_lossy_files_seed(lossy, seed);
+        world_init(&w, tf_lossy_files_get(lossy));
+        w.ahead = 3;
+        world_recover(&w);
+        stubborn_append(&w, 2, 110000);
+        tf_lossy_files_fail_sync_at(lossy, 0);
+        ck_assert_int_eq(world_append(&w, 20, 5000, false), TF_ERR_IO); /* does not fit beside it */
+        ck_assert_int_eq(world_retry(&w, NULL), TF_OK);
+        for (uint64_t i = 0; i < seed % 3; i++) {
+            ck_assert_int_eq(world_append(&w, 1, 500, false), TF_OK);
+        }
+        end(lossy, &w, seed % 2 == 0 ? KILL : CRASH, seed);
+        world_recover(&w);
+        stubborn_append(&w, 1, 300);
+        end(lossy, &w, CRASH, seed);
+        world_recover(&w);
+        world_close(&w);
+        tf_lossy_files_free(lossy);
+    }
+}
+END_TEST
+
 START_TEST(commit_log_retry_names_what_was_acked_and_cannot_be_read_back)
 {
     log_world w;
@@ -420,6 +449,7 @@ int main(void)
                                   commit_log_crash_at_every_operation_after_a_failed_sync_loses_nothing,
                                   commit_log_removed_retries_do_not_come_back_under_given_lsns,
                                   commit_log_what_was_left_out_does_not_come_back_while_it_is_overwritten,
+                                  commit_log_retry_counts_whatever_number_its_segment_has,
                                   commit_log_retry_names_what_was_acked_and_cannot_be_read_back,
                                   commit_log_retries_that_fail_leave_no_files,
                                   NULL};
