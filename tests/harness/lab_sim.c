@@ -1,7 +1,9 @@
 /* One run of a scenario in virtual time: whole nodes in one process, on nets that are hurt as the file says. It follows
  * from the scenario and its seed, and takes as long as the nodes have to do, not as the day lasts. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "node/edge_mem.h"
 #include "tests/harness/lab_sim.h"
@@ -273,6 +275,13 @@ static void on_failed(void *ctx, const char *what)
     exit(TF_LAB_CANNOT);
 }
 
+/* Something in the process, the net or the disk found itself broken, and has said so. */
+static void on_abort(int number)
+{
+    (void)number;
+    _exit(TF_LAB_CANNOT);
+}
+
 /* -- around it ----------------------------------------------------------------------------------------------------- */
 
 static sim_node *make_relay(sim *m)
@@ -367,6 +376,7 @@ bool tf_lab_sim_run(const tf_scenario *s, const tf_lab_options *options, tf_lab_
         goto out;
     }
     m->reader = (tf_lab_reader){.s = s, .shared = m->shared, .verdict = verdict};
+    (void)signal(SIGABRT, on_abort);
     make_world(m);
     run(m);
     end(m);
