@@ -191,9 +191,7 @@ static tf_time clients_go_on(sim *m, tf_time now)
     tf_time next = TF_NEVER;
     for (uint32_t i = 0; i < m->s->node_count; i++) {
         if (i != m->s->relay) {
-            tf_lab_sim_client *c = &m->clients[i];
-            next = tf_time_min(next, tf_lab_sim_routes_go_on(&c->routes, now));
-            next = tf_time_min(next, tf_lab_sim_client_go_on(c, m->reader.start, now));
+            next = tf_time_min(next, tf_lab_sim_client_go_on(&m->clients[i], m->reader.start, now));
         }
     }
     return next;

@@ -3,17 +3,15 @@
 #ifndef TF_TESTS_HARNESS_LAB_SIM_H
 #define TF_TESTS_HARNESS_LAB_SIM_H
 
-#include "tests/harness/bloat.h"
 #include "tests/harness/lab_player.h"
 #include "tests/sim/nodes/cluster.h"
 
 /* -- routes -------------------------------------------------------------------------------------------------------- */
 
-/* What a client's routes are like, as far as the net does not know it by itself. */
+/* What a client's routes are like. */
 typedef struct tf_lab_sim_routes {
     bearer *bearer;
     tf_scenario_state states[TF_ROUTE_COUNT][TF_WAY_COUNT];
-    tf_bloat bloats[TF_ROUTE_COUNT][TF_WAY_COUNT];
     bool is_closed; /* the relay accepts nobody any more, whatever the routes are like */
 } tf_lab_sim_routes;
 
@@ -23,8 +21,6 @@ void tf_lab_sim_routes_init(tf_lab_sim_routes *r, bearer *b);
 void tf_lab_sim_routes_apply(tf_lab_sim_routes *r, tf_route route, tf_scenario_way way, const tf_scenario_state *state,
                              tf_test_random *random, tf_time now);
 void tf_lab_sim_routes_close(tf_lab_sim_routes *r, bool closed);
-/* Queues that others fill go on. When it is to be called again; TF_NEVER: there are none. */
-tf_time tf_lab_sim_routes_go_on(tf_lab_sim_routes *r, tf_time now);
 
 /* -- a client ------------------------------------------------------------------------------------------------------ */
 

@@ -6,7 +6,6 @@
 #define MILLION 1000000u
 #define UDP_HEADERS 28u
 #define BITS 8u
-#define BLOAT_STEP (5 * TF_MS)
 #define PIPE_BYTES ((size_t)64 << 10)     /* of a socket's buffer, */
 #define PIPE_BYTES_LATE ((size_t)1 << 20) /* which grows where bytes are long on their way */
 #define TCP_TIMER (200 * TF_MS)
@@ -22,7 +21,6 @@ static unsigned end_of(tf_scenario_way way)
 static uint64_t rate_of(const uint64_t value[TF_FAULT_COUNT])
 {
     uint64_t rate = value[TF_FAULT_RATE];
-    rate = rate == 0 && value[TF_FAULT_BLOAT] != 0 ? TF_BLOAT_RATE : rate;
     return rate == 0 ? 0 : rate < BITS ? 1 : rate / BITS;
 }
 
@@ -42,6 +40,7 @@ static void set_path(net_path *path, const uint64_t value[TF_FAULT_COUNT])
                        .repeat = (unsigned)value[TF_FAULT_REPEAT],
                        .rate = rate_of(value),
                        .queue = queue_of(value),
+                       .bloat = value[TF_FAULT_BLOAT],
                        .mtu = mtu == 0            ? 0
                               : mtu > UDP_HEADERS ? (size_t)mtu - UDP_HEADERS
                                                   : 1};
@@ -64,7 +63,8 @@ static void set_pipe(net *n, unsigned end, const uint64_t value[TF_FAULT_COUNT],
 {
     net_pipe *pipe = net_pipe_of(n, end);
     bool hole = (value[TF_FAULT_BLACKHOLE] | value[TF_FAULT_STALL]) != 0;
-    bool is_late = (value[TF_FAULT_DELAY] | value[TF_FAULT_JITTER] | value[TF_FAULT_LOSS] | rate_of(value)) != 0;
+    bool is_late = (value[TF_FAULT_DELAY] | value[TF_FAULT_JITTER] | value[TF_FAULT_LOSS] | value[TF_FAULT_RATE] |
+                    value[TF_FAULT_BLOAT]) != 0;
     bool heals = pipe->hole && !hole;
     *pipe = (net_pipe){.of = MILLION,
                        .delay = OWN_DELAY + value[TF_FAULT_DELAY],
@@ -72,6 +72,7 @@ static void set_pipe(net *n, unsigned end, const uint64_t value[TF_FAULT_COUNT],
                        .loss = (unsigned)value[TF_FAULT_LOSS],
                        .rate = rate_of(value),
                        .queue = queue_of(value),
+                       .bloat = value[TF_FAULT_BLOAT],
                        .buffer = is_late ? PIPE_BYTES_LATE : PIPE_BYTES,
                        .hole = hole || heals};
     if (heals) {
@@ -128,35 +129,4 @@ void tf_lab_sim_routes_init(tf_lab_sim_routes *r, bearer *b)
         set_path(net_path_of(n, end), r->states[TF_ROUTE_DATAGRAM][way].value);
         set_pipe(n, end, r->states[TF_ROUTE_STREAM][way].value, net_now(n));
     }
-}
-
-/* What somebody else has in the queue makes the way longer by so much. */
-static void fill(tf_lab_sim_routes *r, tf_route route, tf_scenario_way way, tf_time now)
-{
-    net *n = bearer_net(r->bearer);
-    const uint64_t *value = r->states[route][way].value;
-    tf_time leaves = tf_bloat_leaves(&r->bloats[route][way], now, value[TF_FAULT_BLOAT], 0);
-    tf_time waits = leaves == TF_BLOAT_FULL ? value[TF_FAULT_BLOAT] : leaves - now;
-    tf_time delay = OWN_DELAY + value[TF_FAULT_DELAY] + waits;
-    if (route == TF_ROUTE_DATAGRAM) {
-        net_path_of(n, end_of(way))->delay = delay;
-    } else {
-        net_pipe_of(n, end_of(way))->delay = delay;
-    }
-}
-
-tf_time tf_lab_sim_routes_go_on(tf_lab_sim_routes *r, tf_time now)
-{
-    bool any = false;
-    for (int route = 0; route < TF_ROUTE_COUNT; route++) {
-        for (int way = 0; way < TF_WAY_COUNT; way++) {
-            const tf_bloat *bloat = &r->bloats[route][way];
-            bool drains = bloat->is_on || bloat->free_at + 2 * BLOAT_STEP > now;
-            if (r->states[route][way].value[TF_FAULT_BLOAT] != 0 || drains) {
-                fill(r, (tf_route)route, (tf_scenario_way)way, now);
-                any = true;
-            }
-        }
-    }
-    return any ? now + BLOAT_STEP : TF_NEVER;
 }
