@@ -26,6 +26,9 @@ void tf_link_datagram_moved(tf_link *link, tf_time now)
         .again_at = now + pto,
         .ends_at = now + span(pto),
     };
+    /* The peer may have no keys any more but those of the generation that is not confirmed yet: it is asked under them, too,
+     * by the same copies. */
+    tf_link_datagram_challenge(link, now);
 }
 
 bool tf_link_datagram_move_answered(const tf_link *link)
