@@ -5,7 +5,7 @@ SESSIONS = ["test_proto_*", "test_node_router*", "sim_refs --seeds 1..150",
 LINKS = ["test_paths_link*", "sim_link --seeds 1..40", "sim_conn --seeds 1..40", "sim_link_cases", "sim_link_costs",
          "sim_link_mtu", "sim_link_repair", "sim_link_day --seeds 1"]
 HUBS = ["test_node_hub*", "test_node_channel", "test_node_guard", "test_node_rate*", "test_node_calls*",
-        "test_node_client*", "test_node_conn", "test_node_objects", "test_node_node", "sim_hub --seeds 1..4"]
+        "test_node_client*", "test_node_conn", "test_node_objects", "test_node_node", "sim_nodes --seeds 1..200"]
 
 AREAS = {
     "proto": {"files": ["proto/*.c"], "tests": SESSIONS + HUBS + ["test_paths_link*", "sim_conn --seeds 1..20"]},

@@ -10,12 +10,12 @@ static uint64_t below(caller *c, uint64_t bound)
     return tf_test_random_below(c->random, bound);
 }
 
-bool caller_begin(caller *c, unsigned index, unsigned count)
+bool caller_begin(caller *c, tf_time now, unsigned index, unsigned count)
 {
     (void)snprintf(c->name, sizeof(c->name), "o/%u", index);
     (void)snprintf(c->wanted, sizeof(c->wanted), "o/%u", (index + 1) % count);
     return tf_hub_object_new(c->hub, NULL, &c->own) == TF_OK &&
-           tf_client_publish(c->client, 0, tf_slice_str(c->name), c->own) == TF_OK;
+           tf_client_publish(c->client, now, tf_slice_str(c->name), c->own) == TF_OK;
 }
 
 /* -- calls --------------------------------------------------------------------------------------------------------- */

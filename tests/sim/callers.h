@@ -1,4 +1,4 @@
-/* What the clients of sim_hub do with objects, through its relay: each publishes one, looks up the next one's, calls
+/* What clients do with objects, through a relay: each publishes one, looks up the next one's, calls
  * it, and sends to what it is promised before it is there. What must be true: every call gets one answer, its own or a
  * rejection; what comes over one reference comes in the order sent, also when a promise becomes an object (P6). */
 #ifndef TF_TESTS_SIM_CALLERS_H
@@ -51,7 +51,7 @@ typedef struct caller {
 } caller;
 
 /* The index-th of count; hub and client are its own. False: no memory. */
-bool caller_begin(caller *c, unsigned index, unsigned count);
+bool caller_begin(caller *c, tf_time now, unsigned index, unsigned count);
 /* One random thing. NULL, or what is wrong. */
 const char *caller_act(caller *c, tf_time now);
 /* What the client or the hub tells. NULL, or what is wrong. */

@@ -1,0 +1,592 @@
+#include "tests/sim/nodes/world.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "handshake/offer.h"
+#include "tests/sim/nodes/checks.h"
+
+#define BEGIN_AFTER (50 * TF_MS)
+#define BEGIN_AFTER_HEALTHY (2500 * TF_MS)
+#define CONVERGE_STEP (500 * TF_MS)
+#define CONVERGE_STEPS 900u
+#define QUIET_AFTER (25 * TF_SECOND)
+#define SILENT_SPAN (60 * TF_SECOND)
+#define FORGET_STEPS 120u
+#define LOOKUP_SPAN TF_SECOND
+#define ALL_SPAN TF_SECOND
+
+tf_time world_now(const world *w)
+{
+    return cluster_now(w->cluster);
+}
+
+relay *world_relay_of(const view *v)
+{
+    return &v->w->relays[v->member->homes[v->home]];
+}
+
+tf_client *world_client_of(const view *v)
+{
+    return v->member->node->clients[v->home];
+}
+
+/* -- what applications do ------------------------------------------------------------------------------------------ */
+
+static void refused(view *v, const tf_client_event *event)
+{
+    bool forbidden = tf_slice_eq(event->code, tf_refusal_code(TF_REFUSAL_FORBIDDEN)) ||
+                     tf_slice_eq(event->code, tf_refusal_code(TF_REFUSAL_CHANNEL_NOT_FOUND)); /* nor may it make one */
+    if (!forbidden || !v->ledger->relay->forbade) {
+        world_fail(v->w, "a channel is refused", "%s %s: %.*s", v->member->name, v->ledger->name, (int)event->code.len,
+                   (const char *)event->code.data);
+    }
+    world_say(v->w, "%s %s is refused", v->member->name, v->ledger->name);
+    v->refused = true;
+}
+
+static void handle(world *w, view *v, const tf_client_event *event)
+{
+    switch (event->type) {
+    case TF_CLIENT_ACK:
+        publisher_acked(v, event);
+        break;
+    case TF_CLIENT_REFUSED:
+        publisher_refused(v, event);
+        break;
+    case TF_CLIENT_CHANNEL_REFUSED:
+        refused(v, event);
+        break;
+    case TF_CLIENT_SUBSCRIBED:
+        subscriber_told(v, event);
+        break;
+    case TF_CLIENT_ACTIVITY:
+        subscriber_came(v, event);
+        break;
+    case TF_CLIENT_GAP:
+        subscriber_gap(v, event);
+        break;
+    case TF_CLIENT_ENDED:
+        subscriber_ended(v, event);
+        break;
+    case TF_CLIENT_CONFIRMED:
+        subscriber_confirmed(v, event);
+        break;
+    case TF_CLIENT_OPENED:
+    case TF_CLIENT_CLOSED:
+    case TF_CLIENT_ROOM:
+        break;
+    case TF_CLIENT_ANSWER:
+    case TF_CLIENT_PUBLISHED:
+    case TF_CLIENT_PUBLISH_REFUSED:
+    case TF_CLIENT_WITHDRAWN:
+        objects_told(w, v->member, event);
+        break;
+    }
+}
+
+/* The view of that handle; the first one for what is of no channel. */
+static view *view_of(const world *w, member *m, unsigned home, size_t handle)
+{
+    for (unsigned i = 0; i < w->plan.channels; i++) {
+        if (m->views[home][i].handle == handle) {
+            return &m->views[home][i];
+        }
+    }
+    return &m->views[home][0];
+}
+
+/* What was ended for nothing that lasts is asked for again. */
+static void go_on(view *v)
+{
+    publisher_flush(v);
+    if (v->sub.ended && !v->ledger->relay->forbids) {
+        subscriber_leave(v);
+    }
+    if (!v->member->away[v->home][v->channel]) {
+        subscriber_join(v);
+    }
+}
+
+void world_pull(world *w, member *m)
+{
+    tf_client_event event;
+    for (unsigned home = 0; home < m->home_count && m->node->state == NODE_UP; home++) {
+        while (tf_client_next_event(m->node->clients[home], &event)) {
+            cluster_mix(w->cluster, (uint64_t)event.type * 1000003u + event.seq);
+            handle(w, view_of(w, m, home, event.channel), &event);
+        }
+        for (unsigned i = 0; i < w->plan.channels; i++) {
+            go_on(&m->views[home][i]);
+        }
+    }
+    objects_pull(w, m);
+}
+
+/* -- what the cluster tells ---------------------------------------------------------------------------------------- */
+
+static member *member_of(const sim_node *node)
+{
+    return node->is_relay ? NULL : node->config.user;
+}
+
+static void start_relay(world *w, relay *r)
+{
+    world_apply_rights(w, r);
+    world_apply_keep(w, r);
+    for (unsigned i = 0; i < w->plan.channels; i++) {
+        ledger_reopen(&r->ledgers[i]);
+    }
+}
+
+static void start_view(view *v)
+{
+    tf_err err = tf_client_open(world_client_of(v), world_now(v->w), tf_slice_str(v->ledger->name), &v->handle);
+    if (err != TF_OK) {
+        world_fail(v->w, "a channel was not opened", "%s", tf_err_text(err));
+    }
+    v->refused = false;
+    subscriber_start(v);
+    publisher_start(v);
+}
+
+static void on_started(void *ctx, sim_node *node)
+{
+    world *w = ctx;
+    member *m = member_of(node);
+    world_say(w, "%s starts", node->config.name);
+    if (m == NULL) {
+        start_relay(w, node->config.user);
+        return;
+    }
+    for (unsigned home = 0; home < m->home_count; home++) {
+        for (unsigned i = 0; i < w->plan.channels; i++) {
+            start_view(&m->views[home][i]);
+        }
+    }
+    objects_start(w, m);
+}
+
+static void on_ending(void *ctx, sim_node *node)
+{
+    world *w = ctx;
+    member *m = member_of(node);
+    world_say(w, "%s ends", node->config.name);
+    for (unsigned home = 0; m != NULL && home < m->home_count; home++) {
+        for (unsigned i = 0; i < w->plan.channels; i++) {
+            publisher_end(&m->views[home][i]);
+            subscriber_end(&m->views[home][i]);
+        }
+    }
+}
+
+static void on_turn(void *ctx, sim_node *node)
+{
+    world *w = ctx;
+    member *m = member_of(node);
+    if (m == NULL) {
+        ((relay *)node->config.user)->changed = true;
+    } else if (world_now(w) >= m->pull_at) {
+        world_pull(w, m);
+    }
+}
+
+static void on_session(void *ctx, bearer *b, unsigned end, bearer_event_type type, const char *why)
+{
+    static const char *const names[] = {"has a new session", "goes on with its session", "has lost its session"};
+    world *w = ctx;
+    world_say(w, "%s %s with %s%s%s", cluster_end(w->cluster, b, end)->config.name, names[type],
+              cluster_end(w->cluster, b, 1 - end)->config.name, why == NULL ? "" : ": ", why == NULL ? "" : why);
+    if (type != BEARER_LOST) {
+        return;
+    }
+    w->losses++;
+    if (w->plan.healthy && w->begin != TF_NEVER && !w->ends) {
+        world_fail(w, "a session is lost (P3)", "%s with %s: %s", cluster_end(w->cluster, b, end)->config.name,
+                   cluster_end(w->cluster, b, 1 - end)->config.name, why == NULL ? "" : why);
+    }
+}
+
+static void on_failed(void *ctx, const char *what)
+{
+    world_fail(ctx, "the cluster", "%s", what);
+}
+
+static void on_check(void *ctx)
+{
+    world *w = ctx;
+    for (unsigned i = 0; i < w->plan.relays; i++) {
+        relay *r = &w->relays[i];
+        int64_t wall_ms = cluster_wall_ms(w->cluster, r->node);
+        r->latest_ms = wall_ms > r->latest_ms ? wall_ms : r->latest_ms;
+        for (unsigned k = 0; r->changed && k < w->plan.channels; k++) {
+            ledger_look(&r->ledgers[k]);
+        }
+        r->changed = false;
+    }
+    checks_bounds(w);
+}
+
+/* What is due of the steps; when the next one is. */
+static tf_time play(world *w, tf_time now)
+{
+    while (w->begin != TF_NEVER && w->next_moment < w->moment_count) {
+        const moment *m = &w->moments[w->next_moment];
+        if (m->at + w->begin > now) {
+            return m->at + w->begin;
+        }
+        w->next_moment++;
+        if (m->begins) {
+            world_begin_step(w, &w->steps[m->step]);
+        } else {
+            world_end_step(w, &w->steps[m->step]);
+        }
+    }
+    return TF_NEVER;
+}
+
+static tf_time on_act(void *ctx, tf_time now)
+{
+    world *w = ctx;
+    tf_time next = play(w, now);
+    objects_act(w, now);
+    next = tf_time_min(next, objects_due(w));
+    for (unsigned i = 0; i < w->plan.clients; i++) {
+        member *m = &w->members[i];
+        if (m->pull_at > now) {
+            next = tf_time_min(next, m->pull_at);
+        } else if (m->pull_at > 0) {
+            m->pull_at = 0;
+            world_pull(w, m);
+        }
+    }
+    return next;
+}
+
+/* -- the cast ------------------------------------------------------------------------------------------------------ */
+
+static uint64_t draw(world *w, uint64_t bound)
+{
+    return tf_test_random_below(&w->random, bound);
+}
+
+static void make_filter(world *w)
+{
+    static const tf_bloom_config configs[] = {
+        [FILTER_FAIR] = {.bytes = (size_t)16 * 1024},
+        [FILTER_TINY] = {.bytes = TF_BLOOM_BLOCK},
+        [FILTER_FULL] = {.bytes = TF_BLOOM_BLOCK, .fill = 1u << 30}, /* soon has all its bits set, and keeps them */
+    };
+    w->filter = NULL;
+    if (w->plan.filter == FILTER_NONE) {
+        return;
+    }
+    tf_bloom_config config = configs[w->plan.filter];
+    config.key = tf_test_random_u64(&w->random);
+    if (tf_dedup_new(&w->filter, &config, &w->heap.mem) != TF_OK) {
+        abort();
+    }
+}
+
+static tf_time session_timeout(const world *w)
+{
+    return w->plan.short_sessions ? 3 * TF_SECOND : 20 * TF_SECOND;
+}
+
+static void fill_config(world *w, sim_node_config *config)
+{
+    config->dedup = w->filter;
+    config->window_segments = w->plan.tiny_queues ? TF_WINDOW_SEGMENTS_MIN : 256;
+    config->window_bytes = w->plan.tiny_queues ? TF_WINDOW_BYTES_MIN : 256u * 1024u;
+    config->keepalive = w->plan.short_sessions ? TF_SECOND : 0;
+    config->session_timeout = session_timeout(w);
+}
+
+static void make_relay(world *w, unsigned index)
+{
+    relay *r = &w->relays[index];
+    ledger *ledgers = r->ledgers;
+    *r = (relay){.ledgers = ledgers};
+    (void)snprintf(r->name, sizeof(r->name), "R%u", index);
+    tf_test_heap_init(&r->heap);
+    r->disk = disk_new(w->plan.disk, r->name, tf_test_random_u64(&w->random), &r->heap.mem);
+    sim_node_config config = {.name = r->name, .disk = r->disk, .small_store = w->plan.small_store, .user = r};
+    config.hub.max_in_flight = w->plan.window;
+    if (w->plan.tiny_queues) {
+        config.hub.out_queue_items = 8;
+        config.hub.out_queue_bytes = 4096;
+    }
+    fill_config(w, &config);
+    r->node = cluster_relay(w->cluster, &config);
+    for (unsigned i = 0; i < w->plan.channels; i++) {
+        ledger_init(&r->ledgers[i], w, r, i);
+    }
+    if (w->plan.slow_commits) {
+        disk_set_weather(r->disk, world_now(w), &(disk_weather){.least = TF_MS, .spread = 40 * TF_MS});
+    }
+}
+
+static void make_view(world *w, member *m, unsigned home, unsigned channel)
+{
+    view *v = &m->views[home][channel];
+    unsigned made = v->pub.made;
+    memset(v->pub.sends, 0, sizeof(v->pub.sends[0]) * (made + 1));
+    v->w = w;
+    v->member = m;
+    v->home = home;
+    v->channel = channel;
+    v->ledger = &w->relays[m->homes[home]].ledgers[channel];
+    v->pub.made = 0;
+    v->pub.last_stored = 0;
+    v->sub = (subscriber){.wanted = draw(w, 4) != 0, .echo = draw(w, 2) == 0, .durable = draw(w, 3) == 0};
+    v->sub.from.kind = draw(w, 2) == 0 ? TF_FROM_FIRST : TF_FROM_NEW;
+    v->sub.confirms = (unsigned)draw(w, 5);
+}
+
+static void make_member(world *w, unsigned index)
+{
+    member *m = &w->members[index];
+    *m = (member){0};
+    (void)snprintf(m->name, sizeof(m->name), "c%u", index);
+    sim_node_config config = {.name = m->name, .user = m};
+    config.client.queue_items = 64;
+    config.client.queue_bytes = 256u * 1024u;
+    config.client.session_timeout = session_timeout(w);
+    fill_config(w, &config);
+    m->node = cluster_client(w->cluster, &config);
+    m->home_count = 1 + (unsigned)draw(w, w->plan.homes);
+    unsigned first = (unsigned)draw(w, w->plan.relays);
+    for (unsigned home = 0; home < m->home_count; home++) {
+        m->homes[home] = (first + home) % w->plan.relays;
+        m->views[home] = &w->views[w->view_count];
+        w->view_count += w->plan.channels;
+        for (unsigned channel = 0; channel < w->plan.channels; channel++) {
+            make_view(w, m, home, channel);
+        }
+    }
+}
+
+static void join(world *w, member *m, unsigned home)
+{
+    m->bearers[home] = cluster_join(w->cluster, m->node, w->relays[m->homes[home]].node);
+    route_base *base = w->base[cluster_bearer_count(w->cluster) - 1];
+    net *n = bearer_net(m->bearers[home]);
+    tf_time round = 0;
+    for (unsigned end = 0; end < NET_ENDS; end++) {
+        tf_time delay = 200 + draw(w, w->plan.longest);
+        base[end].path = (net_path){.delay = delay, .queue = SIZE_MAX};
+        base[end].pipe = (net_pipe){.delay = delay, .buffer = 65536};
+        *net_path_of(n, end) = base[end].path;
+        *net_pipe_of(n, end) = base[end].pipe;
+        round += delay;
+    }
+    w->delay = tf_time_max(w->delay, round);
+}
+
+static int compare(const void *a, const void *b)
+{
+    const moment *x = a;
+    const moment *y = b;
+    if (x->at != y->at) {
+        return x->at < y->at ? -1 : 1;
+    }
+    return x->step < y->step ? -1 : x->step > y->step;
+}
+
+/* A burst is some short holes: as many moments. */
+static void make_moments(world *w, size_t count)
+{
+    w->moment_count = 0;
+    w->next_moment = 0;
+    for (size_t i = 0; i < count; i++) {
+        const step *s = &w->steps[i];
+        unsigned times = s->kind == STEP_BURST ? 4 : 1;
+        tf_time part = s->span / times + 2;
+        for (unsigned k = 0; k < times; k++) {
+            w->moments[w->moment_count++] = (moment){s->at + k * part, i, true};
+            w->moments[w->moment_count++] = (moment){s->at + k * part + (times > 1 ? part / 2 : part), i, false};
+        }
+    }
+    qsort(w->moments, w->moment_count, sizeof(w->moments[0]), compare);
+}
+
+static void set_up(world *w)
+{
+    static view views[WORLD_VIEWS_MAX];
+    static ledger ledgers[PLAN_RELAYS_MAX][PLAN_CHANNELS_MAX];
+    w->views = views;
+    w->handlers = (cluster_handlers){.ctx = w,
+                                     .started = on_started,
+                                     .ending = on_ending,
+                                     .turn = on_turn,
+                                     .act = on_act,
+                                     .check = on_check,
+                                     .session = on_session,
+                                     .failed = on_failed};
+    tf_test_random_init(&w->random, w->plan.seed ^ UINT64_C(0x74776f666f6c64));
+    tf_test_heap_init(&w->heap);
+    make_filter(w);
+    w->begin = TF_NEVER;
+    w->cluster = cluster_new(w->plan.seed, &w->handlers);
+    for (unsigned i = 0; i < w->plan.relays; i++) {
+        w->relays[i].ledgers = ledgers[i];
+        make_relay(w, i);
+    }
+    for (unsigned i = 0; i < w->plan.clients; i++) {
+        make_member(w, i);
+    }
+    for (unsigned i = 0; i < w->plan.clients; i++) {
+        for (unsigned home = 0; home < w->members[i].home_count; home++) {
+            join(w, &w->members[i], home);
+        }
+    }
+    objects_init(w);
+    for (size_t i = 0; i < cluster_node_count(w->cluster); i++) {
+        cluster_start(w->cluster, cluster_node(w->cluster, i));
+    }
+}
+
+/* -- a seed -------------------------------------------------------------------------------------------------------- */
+
+static void run_for(world *w, tf_time span)
+{
+    (void)cluster_run(w->cluster, world_now(w) + span);
+}
+
+static const view *not_done(const world *w)
+{
+    for (size_t i = 0; i < w->view_count; i++) {
+        const view *v = &w->views[i];
+        if (!publisher_is_done(v) || !subscriber_is_done(v)) {
+            return v;
+        }
+    }
+    return NULL;
+}
+
+static const bearer *not_joined(const world *w)
+{
+    for (size_t i = 0; i < cluster_bearer_count(w->cluster); i++) {
+        const bearer *b = cluster_bearer(w->cluster, i);
+        if (!bearer_is_carrying(b)) {
+            return b;
+        }
+    }
+    return NULL;
+}
+
+static void converge(world *w)
+{
+    for (unsigned i = 0; i < CONVERGE_STEPS && (not_done(w) != NULL || not_joined(w) != NULL); i++) {
+        run_for(w, CONVERGE_STEP);
+    }
+    const bearer *apart = not_joined(w);
+    if (apart != NULL) {
+        world_fail(w, "never joined again", "%s with %s", cluster_end(w->cluster, apart, 0)->config.name,
+                   cluster_end(w->cluster, apart, 1)->config.name);
+    }
+    const view *v = not_done(w);
+    if (v == NULL) {
+        return;
+    }
+    for (unsigned i = 1; i <= v->pub.made; i++) {
+        if (v->pub.sends[i].state == SENT_WAITING) {
+            world_fail(w, "never answered", "%s %s: send %u of %u", v->member->name, v->ledger->name, i, v->pub.made);
+        }
+    }
+    world_fail(w, "never delivered (P2)", "%s %s: next %" PRIu64 ", head %" PRIu64 "%s%s", v->member->name,
+               v->ledger->name, v->sub.next, v->ledger->head, v->sub.told ? "" : ", not subscribed",
+               v->sub.ended ? ", ended" : "");
+}
+
+/* Until relays forget who was there before, and its names. */
+static void forget(world *w)
+{
+    size_t older = 1;
+    for (unsigned i = 0; i < FORGET_STEPS && older > 0; i++) {
+        older = 0;
+        for (size_t k = 0; k < cluster_bearer_count(w->cluster); k++) {
+            bearer_stats stats;
+            bearer_get_stats(cluster_bearer(w->cluster, k), &stats);
+            older += stats.older;
+        }
+        run_for(w, older > 0 ? TF_SECOND : 0);
+    }
+    if (older > 0) {
+        world_fail(w, "a session outlives its time-out (P9)", "%zu do", older);
+    }
+}
+
+static void end_objects(world *w)
+{
+    if (!w->plan.objects) {
+        return;
+    }
+    w->objects_rest = false;
+    cluster_call_at(w->cluster, world_now(w));
+    run_for(w, LOOKUP_SPAN);
+    (void)objects_all_answered(w);
+    run_for(w, ALL_SPAN);
+    if (!objects_all_answered(w)) {
+        world_fail(w, "an object cannot be called", "within %u s of peace", (unsigned)(ALL_SPAN / TF_SECOND));
+    }
+    objects_finish(w);
+}
+
+static void fall_silent(world *w)
+{
+    run_for(w, QUIET_AFTER);
+    if (!objects_are_finished(w)) {
+        world_fail(w, "a call was never answered", "within %u s of peace", (unsigned)(QUIET_AFTER / TF_SECOND));
+    }
+    uint64_t before = cluster_written(w->cluster);
+    run_for(w, SILENT_SPAN);
+    uint64_t written = cluster_written(w->cluster) - before;
+    world_say(w, "a silent minute: %" PRIu64 " bytes over %zu connections", written, cluster_bearer_count(w->cluster));
+    if (written > checks_silent_bytes(w)) {
+        world_fail(w, "it does not fall silent (P9)", "%" PRIu64 " bytes in a minute, %" PRIu64 " may be", written,
+                   checks_silent_bytes(w));
+    }
+    checks_quiet(w);
+}
+
+static void take_down(world *w)
+{
+    w->ends = true;
+    cluster_free(w->cluster);
+    for (unsigned i = 0; i < w->plan.relays; i++) {
+        relay *r = &w->relays[i];
+        disk_free(r->disk);
+        if (r->heap.live_blocks != 0) {
+            world_fail(w, "memory is left", "of the store of %s", r->name);
+        }
+    }
+    tf_dedup_free(w->filter);
+    if (w->heap.live_blocks != 0) {
+        world_fail(w, "memory is left", "of the filter");
+    }
+}
+
+uint64_t world_run(world *w, const plan *p, const step *steps, size_t count, bool verbose)
+{
+    *w = (world){.plan = *p, .steps = steps, .verbose = verbose};
+    set_up(w);
+    make_moments(w, count);
+    run_for(w, p->healthy ? BEGIN_AFTER_HEALTHY : BEGIN_AFTER);
+    w->begin = world_now(w);
+    cluster_call_at(w->cluster, w->begin);
+    run_for(w, p->span + TF_SECOND);
+    world_heal(w);
+    converge(w);
+    w->objects_rest = true;
+    forget(w);
+    end_objects(w);
+    fall_silent(w);
+    for (unsigned i = 0; i < p->relays; i++) {
+        cluster_mix(w->cluster, disk_trace(w->relays[i].disk));
+    }
+    uint64_t trace = cluster_trace(w->cluster);
+    take_down(w);
+    return trace;
+}
