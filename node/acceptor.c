@@ -204,6 +204,33 @@ static size_t instances_of(const tf_node *node, const tf_node_id *id)
     return count;
 }
 
+/* Of those that were accepted the one that has had no route the longest; NULL: all have one. */
+static tf_connection *longest_lost(const tf_node *node, const tf_node_id *id)
+{
+    tf_connection *found = NULL;
+    for (tf_connection *c = NULL; (c = tf_connection_next_of(node, id, c)) != NULL;) {
+        bool lost = c->stream == NULL && c->lost_since != TF_NEVER && !c->agreed.dialler;
+        if (lost && (found == NULL || c->lost_since < found->lost_since)) {
+            found = c;
+        }
+    }
+    return found;
+}
+
+/* A client that crashes again and again leaves sessions behind, each for session_timeout: they do not lock it out. */
+static bool has_room_for_instance(const tf_node *node, const tf_node_id *id)
+{
+    if (instances_of(node, id) < TF_INSTANCES_PER_PEER) {
+        return true;
+    }
+    tf_connection *lost = longest_lost(node, id);
+    if (lost == NULL) {
+        return false;
+    }
+    tf_connection_close(lost, TF_CLOSE_TOO_MANY, "many instances of this identity, and this one cannot be reached");
+    return true;
+}
+
 /* The connection of another instance that holds the place of an identity that says `exclusive`; NULL: it is free. */
 static tf_connection *holder_of_place(tf_node *node, const tf_node_id *id, const tf_hello *hello)
 {
@@ -321,7 +348,7 @@ static void answer(tf_pending *p, const tf_node_id *id, const tf_hello *theirs)
         refuse(p, TF_CLOSE_KEY_IN_USE, "this node has dialled you already");
         return;
     }
-    if (before == NULL && instances_of(node, id) >= TF_INSTANCES_PER_PEER) {
+    if (before == NULL && !has_room_for_instance(node, id)) {
         refuse(p, TF_CLOSE_TOO_MANY, "too many instances of this identity");
         return;
     }

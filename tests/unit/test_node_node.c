@@ -308,6 +308,49 @@ START_TEST(node_exclusive_place_of_one_that_is_silent_is_taken)
 }
 END_TEST
 
+static tf_peer *dial_by_stream(member *m, const member *to, tf_time connect_timeout)
+{
+    tf_peer *peer = NULL;
+    tf_connect_options options = {.routes = TF_ROUTES_STREAM, .connect_timeout = connect_timeout};
+    ck_assert_int_eq(tf_node_connect(m->node, &to->uri, &options, &peer), TF_OK);
+    return peer;
+}
+
+/* As many as may be are connected: one more is refused while each of them has a route, and takes the place of one that has
+ * none and has said nothing. */
+START_TEST(node_instance_that_is_lost_makes_room_for_another)
+{
+    static member clients[TF_INSTANCES_PER_PEER];
+    member relay, late, last;
+    tf_node_event event;
+    tf_node_stats stats;
+    member_new(&relay, 1, true);
+    member_listen(&relay);
+    for (unsigned i = 0; i < TF_INSTANCES_PER_PEER; i++) {
+        member_new(&clients[i], 2, false);
+        member_allow(&relay, &clients[i]);
+        (void)dial_by_stream(&clients[i], &relay, HANG);
+        await(&clients[i], &relay, TF_EVENT_CONNECTED, &event);
+    }
+    member_new(&late, 2, false);
+    (void)dial_by_stream(&late, &relay, TF_SECOND);
+    await(&late, &relay, TF_EVENT_CONNECT_FAILED, &event);
+    tf_stream_free(clients[3].node->connections->stream); /* as its system does when it is killed */
+    clients[3].node->connections->stream = NULL;
+    member_new(&last, 2, false);
+    (void)dial_by_stream(&last, &relay, HANG);
+    await(&last, &relay, TF_EVENT_CONNECTED, &event);
+    tf_node_get_stats(relay.node, &stats);
+    ck_assert_uint_eq(stats.sessions_now, TF_INSTANCES_PER_PEER);
+    member_free(&last);
+    member_free(&late);
+    for (unsigned i = 0; i < TF_INSTANCES_PER_PEER; i++) {
+        member_free(&clients[i]);
+    }
+    member_free(&relay);
+}
+END_TEST
+
 /* Of two dials the one of the lower node id is kept, and then nothing is dialled any more. */
 START_TEST(node_two_that_dial_each_other_keep_one_session)
 {
@@ -428,6 +471,7 @@ int main(void)
                                          node_grant_that_is_taken_back_ends_the_session,
                                          node_exclusive_place_stays_with_the_first_that_answers,
                                          node_exclusive_place_of_one_that_is_silent_is_taken,
+                                         node_instance_that_is_lost_makes_room_for_another,
                                          node_two_that_dial_each_other_keep_one_session,
                                          node_freed_amid_a_commit_ends_that_first,
                                          node_addresses_that_cannot_be_had_are_named,
