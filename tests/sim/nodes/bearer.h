@@ -9,8 +9,9 @@
  *  - It resumes when both ends still have the session and are the same instances (the numbers in HELLO and WELCOME are
  *    those of the moment when they were written), else both begin a new one. An acceptor that has one with the same instance
  *    loses it first (D14); one with an instance that is gone without a CLOSE it keeps beside the new one, until its
- *    time-out, and beyond TF_INSTANCES_PER_PEER it refuses. What is agreed is handshake/negotiate's. A stream redial within a session makes a new generation, with new
- *    datagram keys (offered routes permitting).
+ *    time-out; of TF_INSTANCES_PER_PEER one that has no route makes room for another, or the new one is refused. What is
+ *    agreed is handshake/negotiate's. A stream redial within a session makes a new generation, with new datagram keys
+ *    (offered routes permitting).
  *  - An end without any route for session_timeout loses the session; so does one whose link or session reports a fault
  *    (on_fault: in a world without hostile peers that is a broken promise), and one whose peer sent CLOSE.
  *  - The datagram route of a resumed or running session needs no stream; REDUNDANCY_LOST and a DOWN verdict of the stream

@@ -242,14 +242,13 @@ static void open_stream(bearer *b)
 /* The HELLO has come. False: it is refused. */
 static bool answer(bearer *b)
 {
-    size_t instances = b->older_count + (b->ends[1].conn != NULL ? 1 : 0);
     bearer_end *e = &b->ends[1];
     const tf_hello *theirs = &b->dial.hello;
     tf_hello ours;
     tf_welcome welcome;
     tf_agreed agreed;
     bool known = e->conn != NULL && e->agreed.peer_instance == theirs->offer.instance;
-    if (!known && instances >= TF_INSTANCES_PER_PEER) {
+    if (!known && !bearer_has_room_for_instance(b)) {
         return false;
     }
     tf_negotiate_session state = known ? state_of(e) : (tf_negotiate_session){0};

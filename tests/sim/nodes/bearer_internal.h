@@ -140,6 +140,8 @@ tf_time bearer_lost_since(const tf_link *link, bool stream, tf_time before, tf_t
 
 void bearer_keep_older(bearer *b);
 void bearer_drop_older(bearer *b);
+/* For one more instance; the session of another may have been ended for it. */
+bool bearer_has_room_for_instance(bearer *b);
 void bearer_pull_older(bearer *b, const tf_conn *conn);
 void bearer_tick_older(bearer *b);
 tf_time bearer_older_deadline(const bearer *b);

@@ -40,6 +40,25 @@ void bearer_drop_older(bearer *b)
     }
 }
 
+bool bearer_has_room_for_instance(bearer *b)
+{
+    const bearer_end *e = &b->ends[1];
+    bearer_older *lost = NULL;
+    if (b->older_count + (e->conn != NULL ? 1 : 0) < TF_INSTANCES_PER_PEER) {
+        return true;
+    }
+    for (size_t i = 0; i < b->older_count; i++) {
+        bearer_older *o = &b->older[i];
+        if (o->lost_since != TF_NEVER && (lost == NULL || o->lost_since < lost->lost_since)) {
+            lost = o;
+        }
+    }
+    if (lost != NULL) {
+        drop(b, lost);
+    }
+    return lost != NULL;
+}
+
 /* Nobody there knows what its packets are. */
 static void send_in_vain(bearer *b, tf_link *link)
 {
