@@ -281,7 +281,8 @@ const char *model_resolve(model *m, tf_store store, bool clean)
         if (clean && missing && each[i] == TAKEN_YES) {
             return "an op is there, and one before it is not";
         }
-        missing = missing || each[i] == TAKEN_NO;
+        /* One that had to wait for room when the store was closed was refused, which nobody was told. */
+        missing = missing || (each[i] == TAKEN_NO && m->ops[i].outcome == TF_REFUSAL_NONE);
     }
     for (size_t i = 0; i < m->group.count; i++) {
         if (each[i] != TAKEN_NO) {

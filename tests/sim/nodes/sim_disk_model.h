@@ -63,7 +63,7 @@ tf_store_group *model_draw(model *m, size_t most);
 /* It has its outcomes. `clean`: there was no reason to refuse anything. */
 const char *model_complete(model *m, bool clean);
 /* The store was opened again: takes over what it has of a group without outcomes. `clean`: then it is the first so many ops
- * of it. */
+ * of it, but for those that were refused. */
 const char *model_resolve(model *m, tf_store store, bool clean);
 
 /* Channels, their bounds and cursors. */
