@@ -2,7 +2,9 @@
  *
  * One process runs the timeline and whatever stands between (one thread, one event loop); the relay is the installed
  * program; each client is a process made by fork, so that it can be killed, which writes what it saw to memory that all
- * share. Times are microseconds of tf_edge_now unless said otherwise. */
+ * share. Times are microseconds of tf_edge_now unless said otherwise.
+ *
+ * In mode sim there are neither processes nor sockets: lab_sim.h, with the same timeline, players and reader. */
 #ifndef TF_TESTS_HARNESS_LAB_H
 #define TF_TESTS_HARNESS_LAB_H
 
