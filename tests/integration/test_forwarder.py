@@ -270,6 +270,15 @@ def test_udp_drop_and_repeat_follow_the_odds_and_are_counted():
         assert got == sorted(got)
 
 
+def test_udp_drop_comes_in_bursts():
+    relay, address = udp_socket()
+    with Forwarder(address, "--udp-drop", "30", "--seed", "7") as forwarder:
+        forwarder.command("udp-burst 6 up")
+        got, stats = exchange(forwarder, relay, 300)
+        bursts = sum(after != before + 1 for before, after in zip(got, got[1:]))
+        assert 40 < stats["datagram_up_dropped"] < 160 and 3 * bursts < stats["datagram_up_dropped"], (bursts, stats)
+
+
 def test_udp_same_seed_drops_the_same():
     runs = []
     for _ in range(2):
@@ -325,6 +334,28 @@ def test_udp_rate_drops_what_its_queue_does_not_hold():
         for _ in range(5):
             assert len(relay.recv(2000)) == 1000
         assert time.monotonic() - began >= 0.4
+
+
+def test_a_queue_that_others_fill_is_felt_in_its_direction():
+    relay, udp_address = udp_socket()
+    listener, tcp_address = tcp_listener()
+    with Forwarder(udp_address) as over_udp, Forwarder(tcp_address) as over_tcp:
+        over_udp.command("udp-bloat 60 up")
+        over_tcp.command("tcp-bloat 60 up")
+        client, _ = udp_socket()
+        stream, server = connect(over_tcp, listener)
+        late = [0, 0]
+        while min(late) < 0.04:  # it grows while nothing goes wrong, by a quarter of the time
+            began = time.monotonic()
+            client.sendto(b"x", ("127.0.0.1", over_udp.port))
+            source = relay.recvfrom(100)[1]
+            late[0] = time.monotonic() - began
+            began = time.monotonic()
+            stream.sendall(b"y")
+            assert server.recv(100) == b"y"
+            late[1] = time.monotonic() - began
+        relay.sendto(b"back", source)
+        assert client.recv(100) == b"back"
 
 
 def test_udp_cut_of_each_direction():
