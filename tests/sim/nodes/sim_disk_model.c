@@ -314,7 +314,7 @@ static const char *check_cursors(const model_channel *c, tf_store store)
 {
     size_t count = 0;
     size_t position = 0;
-    tf_store_cursor found;
+    tf_store_cursor found = {.next = 0};
     for (size_t i = 0; i < MODEL_CURSORS; i++) {
         tf_slice name = tf_slice_str(cursor_names[i]);
         tf_err err = store.table->cursor_find(store.ctx, c->number, &cursor_owner, name, &found);

@@ -40,16 +40,16 @@ typedef enum state {
 
 typedef struct thread {
     state state;
+    int error; /* errno */
     const void *on;
     tf_time until; /* TF_NEVER: for ever */
-    bool timed_out;
     void *(*run)(void *);
     void *argument;
     void *result;
-    int error; /* errno */
     ucontext_t context;
     uint8_t *stack; /* stays with its place until the end */
     void *fake;     /* AddressSanitizer's */
+    bool timed_out;
 } thread;
 
 static thread threads[THREADS_MAX]; /* the first is the main stack */
