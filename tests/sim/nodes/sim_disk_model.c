@@ -271,7 +271,7 @@ static taken was_taken(const model *m, size_t i, tf_store store, const tf_store_
 
 const char *model_resolve(model *m, tf_store store, bool clean)
 {
-    taken each[MODEL_OPS];
+    taken each[MODEL_OPS] = {TAKEN_NO};
     bool missing = false;
     for (size_t i = 0; i < m->group.count; i++) {
         tf_store_channel found = {.number = 0};
