@@ -8,7 +8,7 @@
 #include "tests/harness/hostile.h"
 
 #define NEVER_SENT ((uint64_t)1 << 40)
-#define MESSAGE_MAX (TF_REFS_PER_MESSAGE * 10u)
+#define MESSAGE_MAX ((size_t)TF_REFS_PER_MESSAGE * 10u)
 
 static const tf_ref root_of_relay = 1; /* object 0 of the acceptor */
 

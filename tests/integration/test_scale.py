@@ -84,6 +84,9 @@ def test_connects_that_arrive_in_one_second_are_all_served(world):
     traffic.ends_well()
 
 
+test_connects_that_arrive_in_one_second_are_all_served.hang = 600 if lib.LONG else lib.HANG
+
+
 def test_idle_connections_cost_nothing_and_little_memory(world):
     build = release()
     need_descriptors(IDLE + 2000)
@@ -103,6 +106,9 @@ def test_idle_connections_cost_nothing_and_little_memory(world):
     few_lines(relay, lines, began)
     print(f"        {each:.1f} KiB a connection")
     assert each <= KIB_PER_CONNECTION, f"{each:.1f} KiB a connection; {KIB_PER_CONNECTION} are the most"
+
+
+test_idle_connections_cost_nothing_and_little_memory.hang = 600 if lib.LONG else lib.HANG
 
 
 def test_clients_that_lose_their_relay_together_all_come_back(world):
