@@ -49,7 +49,7 @@ static void begin_handshake(tf_pending *p)
     if (node->handshake_count >= node->config.limits.handshakes && !node->full) {
         node->full = true;
         pause_listeners(node, true);
-        tf_node_arm(node->relief, p->accepted_at); /* which sets it to what is due */
+        tf_node_arm(node->relief, p->accepted_at);
         TF_LOG(node->config.log, TF_LOG_WARN, "handshakes_full", NULL,
                tf_log_uint("handshakes", node->handshake_count));
     }
@@ -92,6 +92,7 @@ static void too_slow(tf_pending *p, const char *text)
     pending_free(p);
 }
 
+/* The oldest make room, as many as it takes. */
 static void on_relief(evutil_socket_t fd, short what, void *ctx)
 {
     (void)fd;
@@ -99,14 +100,13 @@ static void on_relief(evutil_socket_t fd, short what, void *ctx)
     tf_node *node = ctx;
     tf_time now = tf_edge_now();
     tf_pending *p = first_of(&node->handshakes);
-    while (p != NULL && now >= tf_time_add(p->accepted_at, TF_HANDSHAKE_PRESSED) &&
+    while (node->full && p != NULL && now >= tf_time_add(p->accepted_at, TF_HANDSHAKE_PRESSED) &&
            node->turns - p->turn >= TF_HANDSHAKE_TURNS) {
         too_slow(p, "others wait to be accepted");
         p = first_of(&node->handshakes);
     }
-    if (node->full && p != NULL) {
-        tf_time due = tf_time_add(p->accepted_at, TF_HANDSHAKE_PRESSED);
-        tf_node_arm(node->relief, tf_time_max(due, tf_time_add(now, TF_HANDSHAKE_PRESSED / TF_HANDSHAKE_TURNS)));
+    if (node->full) {
+        tf_node_arm(node->relief, tf_time_add(now, TF_HANDSHAKE_PRESSED / TF_HANDSHAKE_TURNS)); /* a turn by itself */
     }
 }
 
