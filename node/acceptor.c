@@ -4,6 +4,8 @@
  * While as many handshakes are going on as may, nobody is accepted: whoever comes waits in the system's queue and is served
  * as soon as there is time for it. So that those who only want to fill the places cannot keep them for long, a handshake
  * that takes longer than TF_HANDSHAKE_PRESSED makes room then, unless it is this node that is slow. */
+#include <poll.h>
+
 #include "node/node_internal.h"
 #include "proto/frame.h"
 
@@ -453,11 +455,18 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
     too_slow(p, "no HELLO in time");
 }
 
+/* While it waited to be accepted its client lost patience: a handshake would be for nothing, and others wait. */
+static bool has_gone(int fd)
+{
+    struct pollfd look = {.fd = fd, .events = POLLRDHUP};
+    return poll(&look, 1, 0) > 0;
+}
+
 void tf_acceptor_accepted(tf_node *node, int fd)
 {
     tf_stream_env env = {.base = node->base, .tls = node->server_ctx, .mem = node->mem, .buffers = &node->buffers};
     node->stats.accepted++;
-    tf_pending *p = tf_alloc(node->mem, sizeof(*p));
+    tf_pending *p = has_gone(fd) ? NULL : tf_alloc(node->mem, sizeof(*p));
     if (p == NULL) {
         node->stats.handshakes_failed++;
         (void)evutil_closesocket(fd);

@@ -76,7 +76,7 @@
 #define TF_HANDSHAKES 512u /* connections at a time that have no session yet; others wait to be accepted */
 #define TF_HANDSHAKES_MAX 4096u
 #define TF_LINGERS_MAX 512u /* connections that were ended and whose last bytes are on their way */
-#define TF_BACKLOG 4096u    /* connections that wait to be accepted; the system's own bound may be lower */
+#define TF_BACKLOG 1024u /* connections that wait to be accepted: more would wait for longer than a dial may take */
 #define TF_DESCRIPTORS_KEPT 64u /* for the store and for dials, when clients take all others */
 #define TF_OUT_QUEUE_ITEMS 16384u /* messages that wait for room in the ring of one connection */
 #define TF_OUT_QUEUE_BYTES (4u << 20)

@@ -10,7 +10,6 @@
 
 #define REDIAL_MIN (200 * TF_MS)
 #define REDIAL_DOUBLINGS 4u
-#define DIAL_LIMIT (30 * TF_SECOND)
 
 static void arm(tf_hostile_peer *peer, tf_time deadline)
 {
@@ -218,7 +217,7 @@ void tf_hostile_peer_dial(tf_hostile_peer *peer)
     tf_hostile *all = peer->all;
     tf_stream_env env = {.base = all->base, .tls = peer->tls, .mem = tf_edge_mem(), .buffers = &all->buffers};
     tf_stream_target target = {
-        .addresses = &all->address, .count = 1, .pin = &all->options->uri.node, .limit = DIAL_LIMIT};
+        .addresses = &all->address, .count = 1, .pin = &all->options->uri.node, .limit = TF_DIAL_LIMIT};
     all->counts.dials++;
     if (tf_stream_dial(&peer->stream, &env, &target, &ops, peer) != TF_OK) {
         peer->stream = NULL;

@@ -4,6 +4,7 @@ the log is short."""
 import re
 import resource
 import selectors
+import signal
 import socket
 
 import lib
@@ -98,6 +99,22 @@ def test_half_open_connections_hold_no_place_for_long(world):
 
 def test_handshakes_byte_by_byte_hold_no_place_for_long(world):
     holds_places(world, client_hello())
+
+
+def test_who_has_gone_before_it_is_accepted_costs_no_handshake(world):
+    relay = world.relay()
+    traffic = Traffic(world, relay)
+    traffic.send()
+    lines = relay.err.lines
+    relay.signal(signal.SIGSTOP)
+    for _ in range(300):
+        with socket.create_connection(("127.0.0.1", relay.port)) as sock:
+            sock.sendall(client_hello())
+    relay.signal(signal.SIGCONT)
+    world.pub(relay.uri, "other", "hello").succeeds()
+    traffic.ends_well()
+    assert not relay.events("handshake_failed"), relay.err.text()
+    assert relay.err.lines - lines < LOG_LINES_MAX, relay.err.text()
 
 
 def test_peer_that_never_acks_gets_its_window_and_no_more(world):
