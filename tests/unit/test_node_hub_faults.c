@@ -148,7 +148,8 @@ static void wait(void)
     }
 }
 
-static void begin(void)
+/* fill: names and channels that are there already, so that tables grow where they did not. */
+static void begin(unsigned fill)
 {
     cw_begin(&cw, 41, NULL);
     for (size_t i = 0; i < 2; i++) {
@@ -158,6 +159,13 @@ static void begin(void)
     }
     cw_settle(&cw);
     ck_assert_int_eq(tf_hub_object_new(cw.nodes[0]->hub, NULL, &object), TF_OK);
+    for (unsigned i = 0; i < fill; i++) {
+        char name[32];
+        (void)snprintf(name, sizeof(name), "other-%u", i);
+        ck_assert_int_eq(tf_client_publish(cw.clients[0], cw.w.now, tf_slice_str(name), object), TF_OK);
+        (void)cw_open(&cw, 1, name);
+    }
+    cw_settle(&cw);
     asked = 0;
 }
 
@@ -177,10 +185,10 @@ static void check(unsigned step, uint64_t k)
 }
 
 /* In step `failing` allocation k fails. False: there were not so many. */
-static bool run(unsigned failing, uint64_t k, bool for_ever)
+static bool run(unsigned failing, uint64_t k, bool for_ever, unsigned fill)
 {
     bool failed = false;
-    begin();
+    begin(fill);
     for (unsigned i = 0; i < STEPS; i++) {
         if (i == failing) {
             tf_test_heap_fail_at(&cw.w.heap, k, for_ever);
@@ -202,12 +210,12 @@ static bool run(unsigned failing, uint64_t k, bool for_ever)
     return failed;
 }
 
-static void fail_in_each_step(bool for_ever)
+static void fail_in_each_step(bool for_ever, unsigned fill)
 {
     uint64_t failed = 0;
     for (unsigned step = 0; step < STEPS; step++) {
         uint64_t k = 0;
-        while (run(step, k, for_ever)) {
+        while (run(step, k, for_ever, fill)) {
             ck_assert_uint_lt(++k, STEPS_MAX);
         }
         failed += k;
@@ -217,13 +225,16 @@ static void fail_in_each_step(bool for_ever)
 
 START_TEST(hub_one_failed_allocation_costs_at_most_the_sessions)
 {
-    fail_in_each_step(false);
+    fail_in_each_step(false, 0);
+    fail_in_each_step(false, 3);
+    fail_in_each_step(false, 6);
 }
 END_TEST
 
 START_TEST(hub_no_memory_for_a_while_costs_at_most_the_sessions)
 {
-    fail_in_each_step(true);
+    fail_in_each_step(true, 0);
+    fail_in_each_step(true, 5);
 }
 END_TEST
 

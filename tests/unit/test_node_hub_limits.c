@@ -163,6 +163,51 @@ START_TEST(limits_total_rate_of_a_relay_holds)
 }
 END_TEST
 
+/* An origin is kept for what is in flight, waits or was refused, and no longer. */
+START_TEST(limits_origins_are_let_go_with_what_they_were_kept_for)
+{
+    static setup s;
+    begin_with(&s, &(tf_hub_config){.max_in_flight = 1}, true, 0);
+    const tf_conn *conn = raw_pair(s.raw)->end[1].conn;
+    for (unsigned round = 0; round < 3; round++) {
+        const tf_who origin = {world_id(50), round};
+        char ids[2][16];
+        (void)snprintf(ids[0], sizeof(ids[0]), "a-%u", round);
+        (void)snprintf(ids[1], sizeof(ids[1]), "b-%u", round);
+        s.node->stub.hold = true;
+        tf_local first = raw_send_origin(s.raw, ids[0], tf_slice_str("x"), &origin);
+        tf_local refused = raw_send_origin(s.raw, ids[1], tf_slice_str("x"), &origin);
+        tf_local again = raw_send_origin(s.raw, ids[0], tf_slice_str("x"), &origin);
+        raw_settle(s.raw);
+        ck_assert_str_eq(raw_outcome(s.raw, refused), "too_many_in_flight");
+        s.node->stub.hold = false;
+        ck_assert(stub_release(&s.node->stub));
+        raw_settle(s.raw);
+        ck_assert_str_eq(raw_outcome(s.raw, first), "acked");
+        ck_assert_str_eq(raw_outcome(s.raw, again), "acked");
+        ck_assert_uint_eq(conn->guard_count, 1);
+        refused = raw_send_origin(s.raw, ids[1], tf_slice_str("x"), &origin);
+        raw_settle(s.raw);
+        ck_assert_str_eq(raw_outcome(s.raw, refused), "acked");
+        ck_assert_uint_eq(conn->guard_count, 0);
+        ck_assert_uint_eq(conn->origins.count, 0);
+    }
+    end(&s);
+}
+END_TEST
+
+/* However large a rate is, what a relay may save up of it has an end. */
+START_TEST(limits_rate_of_a_relay_does_not_overflow)
+{
+    static setup s;
+    begin_with(&s, &(tf_hub_config){.rate_bytes = UINT32_MAX, .max_in_flight = 1}, true, 0);
+    ck_assert_uint_eq(s.node->hub->rates[TF_RATE_BYTES].burst, UINT32_MAX);
+    ck_assert_uint_le(s.node->hub->relay_rates[TF_RATE_BYTES].burst, TF_RATE_BURST_MAX);
+    raw_send_range(s.raw, 1, 3);
+    end(&s);
+}
+END_TEST
+
 /* With nothing said about it, a peer may have a window of large messages on their way to the disk. */
 START_TEST(limits_a_window_of_large_messages_is_taken)
 {
@@ -178,6 +223,9 @@ START_TEST(limits_a_window_of_large_messages_is_taken)
         raw_settle(s.raw);
         ck_assert_str_eq(raw_outcome(s.raw, promises[i]), "waiting");
     }
+    tf_hub_stats stats;
+    tf_hub_get_stats(s.node->hub, &stats);
+    ck_assert_uint_eq(stats.committing_bytes, 8 * sizeof(body));
     s.node->stub.hold = false;
     ck_assert(stub_release(&s.node->stub));
     raw_settle(s.raw);
@@ -230,6 +278,8 @@ int main(void)
         limits_message_beyond_what_the_reader_takes_is_refused_to_it,
         limits_channels_in_memory_are_bounded,
         limits_total_rate_of_a_relay_holds,
+        limits_origins_are_let_go_with_what_they_were_kept_for,
+        limits_rate_of_a_relay_does_not_overflow,
         limits_a_window_of_large_messages_is_taken,
         limits_fault_of_a_peer_is_told_in_words,
         NULL,

@@ -202,6 +202,35 @@ START_TEST(hub_refused_send_that_another_instance_got_through_leaves_the_guard)
 }
 END_TEST
 
+/* The same while the other's is on its way to the disk: the resend waits for it, and nothing waits for the resend. */
+START_TEST(hub_refused_send_that_another_instance_is_getting_through_leaves_the_guard)
+{
+    setup s;
+    tf_hub_config config = {.max_in_flight = 1};
+    begin_with(&s, &config);
+    raw_peer *other = raw_new(&s.w, s.node, 12); /* the same node id */
+    raw_open(other, "room");
+    s.node->stub.hold = true;
+    (void)raw_send_numbered(s.raw, 1);
+    (void)raw_send_numbered(s.raw, 2);
+    world_settle(&s.w);
+    ck_assert(stub_release(&s.node->stub));
+    world_settle(&s.w);
+    (void)raw_send_numbered(other, 2);
+    world_settle(&s.w);
+    tf_local second = raw_send_numbered(s.raw, 2);
+    tf_local third = raw_send_numbered(s.raw, 3);
+    world_settle(&s.w);
+    s.node->stub.hold = false;
+    ck_assert(stub_release(&s.node->stub));
+    raw_settle(s.raw);
+    ck_assert_uint_eq(raw_ack(s.raw, second).seq, 2);
+    ck_assert_uint_eq(raw_ack(s.raw, third).seq, 3);
+    end(&s);
+    free(other);
+}
+END_TEST
+
 START_TEST(hub_window_is_per_origin_behind_a_relay)
 {
     setup s;
@@ -283,6 +312,7 @@ int main(void)
         hub_group_that_the_store_refuses_leaves_no_hole_and_keeps_the_order,
         hub_refused_group_of_a_lost_session_lets_nothing_pass,
         hub_refused_send_that_another_instance_got_through_leaves_the_guard,
+        hub_refused_send_that_another_instance_is_getting_through_leaves_the_guard,
         hub_window_is_per_origin_behind_a_relay,
         hub_bodies_that_wait_for_their_commit_are_bounded,
         hub_draining_refuses_new_sends_and_finishes_the_old_ones,
