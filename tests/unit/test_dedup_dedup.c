@@ -305,6 +305,10 @@ START_TEST(dedup_tag_depends_on_flags_data_and_key_only)
     changed.data = tf_slice_of(NULL, 0);
     ck_assert_uint_ne(tf_dedup_stream_tag(one, &changed), tag);
     ck_assert_uint_ne(tf_dedup_stream_tag(other, &base), tag);
+    changed.data = tf_slice_str("a");
+    tag = tf_dedup_stream_tag(one, &changed);
+    changed.data = tf_slice_str("b");
+    ck_assert_uint_ne(tf_dedup_stream_tag(one, &changed), tag);
     tf_dedup_stream_free(one);
     tf_dedup_stream_free(other);
 }
@@ -318,9 +322,12 @@ static void use_under_faults(uint64_t k, bool for_ever)
     tf_dedup_stream_config config = {.segments = 128};
     tf_dedup_stream *stream = NULL;
     tf_test_heap_fail_at(heap, k, for_ever);
-    if (tf_dedup_new(&config.dedup, &filter, tf_test_mem()) != TF_OK) {
+    tf_err err = tf_dedup_new(&config.dedup, &filter, tf_test_mem());
+    if (err != TF_OK) {
+        HOLDS(err == TF_ERR_NOMEM && config.dedup == NULL, k);
         return;
     }
+    HOLDS(config.dedup != NULL, k);
     if (tf_dedup_stream_new(&stream, &config, tf_test_mem()) == TF_OK) {
         for (uint64_t seq = 0; seq < 500; seq++) {
             if (tf_dedup_stream_accept(stream, seq, 0) != TF_OK) {
@@ -369,6 +376,67 @@ START_TEST(dedup_wrong_sizes_are_refused)
 }
 END_TEST
 
+static void expect_counts(const tf_dedup *dedup, uint64_t surely_new, uint64_t maybe, uint64_t maybe_new, uint64_t unsure)
+{
+    tf_dedup_counts counts = tf_dedup_get_counts(dedup);
+    ck_assert_uint_eq(counts.surely_new, surely_new);
+    ck_assert_uint_eq(counts.maybe, maybe);
+    ck_assert_uint_eq(counts.maybe_new, maybe_new);
+    ck_assert_uint_eq(counts.unsure, unsure);
+}
+
+/* What one sender, instance or session sent says nothing about another's. */
+START_TEST(dedup_streams_share_the_filter_and_not_its_answers)
+{
+    tf_dedup_stream_config configs[4] = {{.segments = 128, .instance = 1, .session = 1}};
+    tf_dedup_stream *streams[4] = {NULL, NULL, NULL, NULL};
+    ck_assert_int_eq(tf_dedup_new(&configs[0].dedup, &(tf_bloom_config){.bytes = 64 * 8}, tf_test_mem()), TF_OK);
+    for (size_t i = 1; i < 4; i++) {
+        configs[i] = configs[0];
+    }
+    configs[1].sender.bytes[31] = 1;
+    configs[2].instance = 2;
+    configs[3].session = 2;
+    for (size_t i = 0; i < 4; i++) {
+        ck_assert_int_eq(tf_dedup_stream_new(&streams[i], &configs[i], tf_test_mem()), TF_OK);
+    }
+    ck_assert_int_eq(tf_dedup_stream_accept(streams[0], 2, 0), TF_OK);
+    for (size_t i = 1; i < 4; i++) {
+        ck_assert_int_eq(tf_dedup_stream_test(streams[i], 2, 0), TF_WINDOW_NEW);
+    }
+    expect_counts(configs[0].dedup, 3, 0, 0, 0);
+    for (size_t i = 0; i < 4; i++) {
+        tf_dedup_stream_free(streams[i]);
+    }
+    tf_dedup_free(configs[0].dedup);
+}
+END_TEST
+
+/* P10: who decided. The window alone decides what is outside of it, or what the filter has forgotten. */
+START_TEST(dedup_counts_say_who_decided)
+{
+    tf_dedup_stream_config config = {.segments = 128};
+    tf_dedup_stream *stream = NULL;
+    ck_assert_int_eq(tf_dedup_new(&config.dedup, &(tf_bloom_config){.bytes = 64 * 8, .fill = 8}, tf_test_mem()), TF_OK);
+    ck_assert_int_eq(tf_dedup_stream_new(&stream, &config, tf_test_mem()), TF_OK);
+    ck_assert_int_eq(tf_dedup_stream_accept(stream, 2, 0), TF_OK);
+    ck_assert_int_eq(tf_dedup_stream_test(stream, 2, 0), TF_WINDOW_REPEAT);
+    expect_counts(config.dedup, 0, 1, 0, 0);
+    ck_assert_int_eq(tf_dedup_stream_test(stream, 3, 0), TF_WINDOW_NEW);
+    expect_counts(config.dedup, 1, 1, 0, 0);
+    ck_assert_int_eq(tf_dedup_stream_test(stream, 128, 0), TF_WINDOW_BEYOND);
+    expect_counts(config.dedup, 1, 1, 0, 0);
+    for (uint64_t seq = 4; seq < 40; seq++) { /* rotates more than twice */
+        ck_assert_int_eq(tf_dedup_stream_accept(stream, seq, 0), TF_OK);
+    }
+    ck_assert_int_eq(tf_dedup_stream_test(stream, 2, 0), TF_WINDOW_REPEAT);
+    ck_assert_int_eq(tf_dedup_stream_test(stream, 3, 0), TF_WINDOW_NEW);
+    expect_counts(config.dedup, 1, 1, 0, 2);
+    tf_dedup_stream_free(stream);
+    tf_dedup_free(config.dedup);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -378,6 +446,8 @@ int main(void)
         dedup_tag_depends_on_flags_data_and_key_only,
         dedup_without_memory_changes_nothing,
         dedup_wrong_sizes_are_refused,
+        dedup_counts_say_who_decided,
+        dedup_streams_share_the_filter_and_not_its_answers,
         NULL,
     };
     return tf_test_run("dedup/dedup", tests);

@@ -402,6 +402,21 @@ START_TEST(window_random_seqs_agree_with_a_naive_set)
 }
 END_TEST
 
+/* With the floor right behind a block, that block is gone. */
+START_TEST(window_trim_at_the_end_of_a_block_leaves_none)
+{
+    tf_window *window = window_of(0, 256);
+    size_t idle = tf_window_memory(window);
+    for (uint64_t seq = 0; seq < 128; seq++) {
+        accept(window, seq);
+    }
+    HOLDS(tf_window_memory(window) > idle);
+    tf_window_trim(window);
+    HOLDS(tf_window_memory(window) == idle);
+    tf_window_free(window);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -416,6 +431,7 @@ int main(void)
         window_ranges_are_cut_and_continued,
         window_without_memory_changes_nothing,
         window_random_seqs_agree_with_a_naive_set,
+        window_trim_at_the_end_of_a_block_leaves_none,
         NULL,
     };
     return tf_test_run("dedup/window", tests);
