@@ -145,13 +145,10 @@ tf_err tf_hub_wait_call(const tf_call *call, tf_pending *pending)
 /* A change of the channel itself: asked for by this call. */
 static tf_err change_channel(const tf_call *call, tf_store_op_kind kind, tf_channel *channel)
 {
-    tf_slice name = tf_channel_name(channel);
-    tf_pending *pending = tf_hub_pending_new(call->hub, call->conn, kind, channel, name.len);
+    tf_pending *pending = tf_hub_pending_new(call->hub, call->conn, kind, channel, 0);
     if (pending == NULL) {
         return tf_hub_refuse_call(call, TF_REFUSAL_OVERLOADED);
     }
-    memcpy(pending->bytes, name.data, name.len);
-    pending->client_id_len = name.len;
     pending->first.promise = call->event->result;
     call->conn->waiting_opens++;
     channel->change = pending;

@@ -416,6 +416,51 @@ START_TEST(link_stalls_when_the_peer_counts_nothing)
 }
 END_TEST
 
+/* What nobody looks at in between is due by the link's own deadline. */
+START_TEST(link_silence_is_noticed_by_the_deadline)
+{
+    link_peer p;
+    link_peer_defaults(&p);
+    p.config.keepalive = 3600 * TF_SECOND;
+    p.config.routes = TF_ROUTES_STREAM;
+    link_peer_new(&p);
+    tf_link_stream_up(p.link, p.now, 1);
+    (void)link_peer_pull_stream(&p);
+    uint64_t token = link_peer_get(&p, TF_FRAME_PING)->u.token;
+    ck_assert_int_eq(link_peer_send_one(&p, link_peer_token(TF_FRAME_PONG, token)), TF_OK);
+    tf_time heard = p.now;
+    while (tf_link_verdict(p.link, TF_ROUTE_STREAM) == TF_VERDICT_UP) {
+        tf_time due = tf_link_deadline(p.link);
+        ck_assert_uint_gt(due, p.now);
+        ck_assert_uint_le(due, heard + 3 * TF_KEEPALIVE);
+        link_peer_wait(&p, due - p.now);
+        link_peer_drain(&p);
+    }
+    ck_assert_uint_eq(p.now, heard + 3 * TF_KEEPALIVE);
+    link_peer_free(&p);
+}
+END_TEST
+
+/* As many repeats as first copies are two numbers, not none. */
+START_TEST(link_ack_counts_first_copies_and_repeats)
+{
+    link_peer p;
+    link_peer_defaults(&p);
+    link_peer_new(&p);
+    link_peer_up(&p, 1);
+    for (size_t i = 0; i < 2; i++) {
+        ck_assert_int_eq(link_peer_send_packet_one(&p, 1, link_peer_message(0, "zero")), TF_OK);
+    }
+    ck_assert(link_peer_pull_packet(&p));
+    const tf_link_ack *ack = &link_peer_get(&p, TF_FRAME_LINK_ACK)->u.link_ack;
+    ck_assert_uint_eq(ack->route_count, 1);
+    ck_assert_uint_eq(ack->routes[0].first, 1);
+    ck_assert_uint_eq(ack->routes[0].repeats, 1);
+    ck_assert_uint_eq(ack->routes[0].bytes, 8);
+    link_peer_free(&p);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -435,6 +480,8 @@ int main(void)
         link_tells_which_of_its_copies_won_at_the_peer,
         link_silent_peer_is_down_after_its_idle_limit,
         link_stalls_when_the_peer_counts_nothing,
+        link_silence_is_noticed_by_the_deadline,
+        link_ack_counts_first_copies_and_repeats,
         NULL,
     };
     return tf_test_run("paths/link acks", tests);

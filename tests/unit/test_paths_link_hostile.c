@@ -320,6 +320,26 @@ START_TEST(link_idle_is_small)
 }
 END_TEST
 
+/* Of more challenges than are kept, the latest are answered, the very latest first. */
+START_TEST(link_latest_challenges_are_answered)
+{
+    link_peer p;
+    make(&p);
+    for (uint64_t i = 0; i < 100; i++) {
+        ck_assert_int_eq(link_peer_send_packet_one(&p, 1, link_peer_token(TF_FRAME_CHALLENGE, i)), TF_OK);
+    }
+    (void)link_peer_pull_stream(&p);
+    uint64_t last = 100;
+    for (size_t i = 0; i < p.frame_count; i++) {
+        if (p.frames[i].type == TF_FRAME_RESPONSE) {
+            ck_assert_uint_eq(p.frames[i].u.token, --last);
+        }
+    }
+    ck_assert_uint_eq(last, 96);
+    link_peer_free(&p);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("paths/link hostile");
@@ -333,6 +353,7 @@ int main(void)
     tcase_add_test(tcase, link_segments_of_a_packet_ascend);
     tcase_add_test(tcase, link_unknown_answers_are_ignored);
     tcase_add_test(tcase, link_flood_of_probes_is_bounded);
+    tcase_add_test(tcase, link_latest_challenges_are_answered);
     tcase_add_loop_test(tcase, link_failing_allocation_loses_nothing, 0, 2);
     tcase_add_test(tcase, link_idle_is_small);
     SRunner *runner = srunner_create(suite);

@@ -92,12 +92,29 @@ START_TEST(link_copy_of_what_is_no_longer_recent_is_not_counted)
 }
 END_TEST
 
+START_TEST(link_verdicts_have_names)
+{
+    static const struct {
+        tf_verdict verdict;
+        const char *name;
+    } rows[] = {{TF_VERDICT_ABSENT, "absent"},
+                {TF_VERDICT_JOINING, "joining"},
+                {TF_VERDICT_UP, "up"},
+                {TF_VERDICT_STALLED, "stalled"},
+                {TF_VERDICT_DOWN, "down"}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        ck_assert_str_eq(tf_verdict_name(rows[i].verdict), rows[i].name);
+    }
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
         link_second_copy_is_counted_by_its_lateness,
         link_copies_by_the_same_route_are_not_late,
         link_copy_of_what_is_no_longer_recent_is_not_counted,
+        link_verdicts_have_names,
         NULL,
     };
     return tf_test_run("paths/link, statistics", tests);
