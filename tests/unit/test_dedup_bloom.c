@@ -121,6 +121,55 @@ START_TEST(bloom_hash_depends_on_the_key)
 }
 END_TEST
 
+/* An allocator of one block at a time, that begins anywhere and ends exactly where it was asked to. */
+typedef struct odd_place {
+    _Alignas(64) uint8_t bytes[1024];
+    size_t offset;
+    size_t end;
+} odd_place;
+
+static void *odd_alloc(void *ctx, size_t size)
+{
+    odd_place *place = ctx;
+    if (size < 256) {
+        return tf_alloc(tf_test_mem(), size); /* not the halves */
+    }
+    memset(place->bytes, 0, sizeof(place->bytes));
+    place->end = place->offset + size;
+    memset(place->bytes + place->end, 0x5a, sizeof(place->bytes) - place->end);
+    return place->bytes + place->offset;
+}
+
+static void odd_free(void *ctx, void *memory, size_t size)
+{
+    (void)ctx;
+    if (size < 256) {
+        tf_free(tf_test_mem(), memory, size);
+    }
+}
+
+START_TEST(bloom_keeps_within_its_memory_wherever_that_is)
+{
+    static odd_place place;
+    const tf_mem mem = {.alloc = odd_alloc, .free = odd_free, .ctx = &place};
+    const tf_bloom_config config = {.bytes = 256, .fill = 100};
+    for (place.offset = 0; place.offset < 64; place.offset++) {
+        tf_bloom *bloom = NULL;
+        ck_assert_int_eq(tf_bloom_new(&bloom, &config, &mem), TF_OK);
+        ck_assert_uint_lt(place.end - place.offset, 2 * config.bytes + TF_BLOOM_BLOCK);
+        for (uint64_t n = 0; n < 1000; n++) { /* every bit of both halves, and rotations */
+            tf_bloom_insert(bloom, hash_of(bloom, n));
+            ck_assert(tf_bloom_may_hold(bloom, hash_of(bloom, n)));
+        }
+        for (size_t i = 0; i < sizeof(place.bytes); i++) {
+            ck_assert(i >= place.offset || place.bytes[i] == 0);
+            ck_assert(i < place.end || place.bytes[i] == 0x5a);
+        }
+        tf_bloom_free(bloom);
+    }
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -130,6 +179,7 @@ int main(void)
         bloom_default_fill_gives_few_wrong_maybes,
         bloom_empty_holds_nothing_and_full_holds_all,
         bloom_hash_depends_on_the_key,
+        bloom_keeps_within_its_memory_wherever_that_is,
         NULL,
     };
     return tf_test_run("dedup/bloom", tests);

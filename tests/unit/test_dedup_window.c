@@ -417,6 +417,26 @@ START_TEST(window_trim_at_the_end_of_a_block_leaves_none)
 }
 END_TEST
 
+/* Nothing is missing in a word but its first seq: the floor waits for that one. */
+START_TEST(window_floor_waits_for_the_first_of_a_word)
+{
+    tf_window *window = window_of(0, 256);
+    for (uint64_t seq = 65; seq < 192; seq++) {
+        accept(window, seq);
+    }
+    for (uint64_t seq = 0; seq < 64; seq++) {
+        accept(window, seq);
+    }
+    HOLDS(tf_window_floor(window) == 64);
+    HOLDS(tf_window_held(window) == 127);
+    HOLDS(tf_window_test(window, 64, 0) == TF_WINDOW_NEW);
+    accept(window, 64);
+    HOLDS(tf_window_floor(window) == 192);
+    HOLDS(tf_window_held(window) == 0);
+    tf_window_free(window);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -432,6 +452,7 @@ int main(void)
         window_without_memory_changes_nothing,
         window_random_seqs_agree_with_a_naive_set,
         window_trim_at_the_end_of_a_block_leaves_none,
+        window_floor_waits_for_the_first_of_a_word,
         NULL,
     };
     return tf_test_run("dedup/window", tests);

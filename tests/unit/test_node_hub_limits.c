@@ -129,6 +129,32 @@ static const char *open_outcome(setup *s, const char *name)
     return raw_outcome(s->raw, raw_ask(s->raw, raw_root(s->raw), "open", &args));
 }
 
+/* What has ended is no longer counted. */
+START_TEST(limits_subscriptions_that_ended_make_room)
+{
+    static setup s;
+    raw_args bytes;
+    const tf_args_subscribe args = {.from = {TF_FROM_NEW, 0}, .limit = 1};
+    begin_with(&s, &(tf_hub_config){.subscriptions_per_peer = 2}, false, 0);
+    for (size_t round = 0; round < 4; round++) {
+        tf_local objects[2];
+        for (size_t i = 0; i < 2; i++) {
+            objects[i] = raw_subscribe(s.raw, &args).object;
+        }
+        tf_args_subscribe_write(raw_begin(&bytes), &args);
+        tf_local sink = tf_router_new_object(s.raw->end->router);
+        tf_local promise = raw_call(s.raw, s.raw->channel, "subscribe", raw_bytes(&bytes), sink);
+        raw_settle(s.raw);
+        ck_assert_str_eq(raw_outcome(s.raw, promise), "overloaded");
+        for (size_t i = 0; i < 2; i++) {
+            tf_router_release(s.raw->end->router, s.w.now, objects[i]);
+        }
+        raw_settle(s.raw);
+    }
+    end(&s);
+}
+END_TEST
+
 /* Others than the one in use are let go as soon as nobody has them. */
 START_TEST(limits_channels_in_memory_are_bounded)
 {
@@ -276,6 +302,7 @@ int main(void)
         limits_reads_that_wait_go_with_their_session,
         limits_read_without_an_answer_does_nothing,
         limits_message_beyond_what_the_reader_takes_is_refused_to_it,
+        limits_subscriptions_that_ended_make_room,
         limits_channels_in_memory_are_bounded,
         limits_total_rate_of_a_relay_holds,
         limits_origins_are_let_go_with_what_they_were_kept_for,
