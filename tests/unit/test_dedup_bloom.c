@@ -43,6 +43,9 @@ START_TEST(bloom_without_memory_is_not_made)
         ck_assert_ptr_null(bloom);
         ck_assert_uint_eq(heap->live_blocks, blocks);
     }
+    tf_bloom *largest = NULL; /* it may be, if there is so much */
+    tf_test_heap_fail_at(heap, 0, true);
+    ck_assert_int_eq(tf_bloom_new(&largest, &(tf_bloom_config){.bytes = TF_BLOOM_BYTES_MAX}, tf_test_mem()), TF_ERR_NOMEM);
     tf_test_heap_fail_never(heap);
 }
 END_TEST

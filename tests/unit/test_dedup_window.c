@@ -433,6 +433,11 @@ START_TEST(window_floor_waits_for_the_first_of_a_word)
     accept(window, 64);
     HOLDS(tf_window_floor(window) == 192);
     HOLDS(tf_window_held(window) == 0);
+    tf_range ranges[2]; /* nor is anything held beyond the end */
+    accept(window, 195);
+    HOLDS(tf_window_ranges(window, 0, ranges, 2) == 1 && ranges[0].first == 195 && ranges[0].last == 195);
+    HOLDS(tf_window_ranges(window, 196, ranges, 2) == 0);
+    HOLDS(tf_window_ranges(window, 1000, ranges, 2) == 0);
     tf_window_free(window);
 }
 END_TEST
