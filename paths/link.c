@@ -58,6 +58,7 @@ tf_err tf_link_new(tf_link **out, const tf_link_config *config, tf_time now)
     tf_link_congestion_init(&link->datagram.cc);
     tf_link_mtu_init(&link->datagram.mtu);
     link->datagram.next = config->first_seq;
+    link->datagram.shed = config->first_seq;
     link->datagram.loss_at = TF_NEVER;
     link->datagram.paced_at = TF_NEVER;
     link->datagram.carrying = true;

@@ -82,6 +82,46 @@ static void skip_and_shed(tf_link *link, tf_time now)
     }
 }
 
+/* --- what was shed and does not come --- */
+
+/* Moves over what is acked, or in a packet, or waits for one: that is repaired where packets are lost. */
+static void skip_to_shed(tf_link *link)
+{
+    tf_link_datagram *d = &link->datagram;
+    d->shed = d->shed < link->ring.floor ? link->ring.floor : d->shed;
+    while (d->shed < d->next && d->shed < link->ring.next) {
+        const tf_link_entry *entry = tf_link_ring_at(&link->ring, d->shed);
+        if (entry->data != NULL && entry->copy == TF_LINK_COPY_NONE) {
+            return;
+        }
+        d->shed++;
+    }
+}
+
+tf_time tf_link_datagram_overdue_at(const tf_link *link)
+{
+    const tf_link_datagram *d = &link->datagram;
+    const tf_link_ring *ring = &link->ring;
+    if (d->carrying || d->shed < ring->floor || d->shed >= d->next || d->shed >= ring->next ||
+        ring->queued >= QUEUE_SHORT || !tf_link_datagram_can_send(link) ||
+        tf_link_standby_holds(link, TF_ROUTE_DATAGRAM)) {
+        return TF_NEVER;
+    }
+    const tf_link_entry *entry = tf_link_ring_at(ring, d->shed);
+    bool is_acked = entry->data == NULL;
+    tf_time after = 4 * link->routes[TF_ROUTE_DATAGRAM].rtt.smoothed + TF_COPY_OVERDUE;
+    return is_acked || entry->copy != TF_LINK_COPY_NONE ? TF_NEVER : entry->queued_at + after;
+}
+
+/* A stream that is slow and makes progress is not stalled, but what it alone has holds up all that is behind it (P3). */
+void tf_link_datagram_overdue(tf_link *link, tf_time now)
+{
+    while (tf_link_datagram_overdue_at(link) <= now) {
+        tf_link_ring_queue(&link->ring, link->datagram.shed, 1);
+        skip_to_shed(link);
+    }
+}
+
 static bool has_segments(const tf_link *link)
 {
     return link->ring.queued > 0 || link->datagram.next < link->ring.next;
@@ -103,6 +143,7 @@ static bool may_send_segments(tf_link *link, tf_time now)
         return false;
     }
     skip_and_shed(link, now);
+    skip_to_shed(link);
     const tf_link_generation *sending = tf_link_datagram_sending(link);
     if (!has_segments(link) || sending->sent.next - sending->sent.oldest >= TF_LINK_SENT_MAX - SENT_RESERVE) {
         return false;

@@ -188,6 +188,7 @@ tf_time tf_link_datagram_deadline(const tf_link *link)
 {
     const tf_link_datagram *d = &link->datagram;
     tf_time due = tf_time_min(d->paced_at, tf_link_mtu_deadline(&d->mtu));
+    due = tf_time_min(due, tf_link_datagram_overdue_at(link));
     for (size_t i = 0; i < TF_LINK_GENERATIONS; i++) {
         const tf_link_generation *generation = &d->generations[i];
         if (generation->keys == TF_LINK_KEYS_UNCONFIRMED) {
@@ -218,6 +219,7 @@ void tf_link_datagram_tick(tf_link *link, tf_time now)
     if (d->paced_at <= now) {
         d->paced_at = TF_NEVER;
     }
+    tf_link_datagram_overdue(link, now);
     if (tf_link_mtu_tick(&d->mtu, now) && !link->routes[TF_ROUTE_DATAGRAM].probing) {
         tf_link_route_probe(&link->routes[TF_ROUTE_DATAGRAM], now);
     }

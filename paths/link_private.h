@@ -100,6 +100,7 @@ typedef struct tf_link_datagram {
     tf_link_congestion cc;
     tf_link_mtu mtu;
     uint64_t next;     /* the first segment not yet copied or shed */
+    uint64_t shed;     /* the first that may have been shed, not been queued again and is not acked; at most `next` */
     tf_time last_data; /* when a packet with segments went out */
     tf_time last_eliciting;
     bool asked;            /* that one is to be acked at once */
@@ -269,6 +270,9 @@ void tf_link_stream_tick(tf_link *link, tf_time now);
 bool tf_link_datagram_can_send(const tf_link *link);
 /* The generation that packets go out under; NULL: there are no keys. */
 tf_link_generation *tf_link_datagram_sending(tf_link *link);
+/* What was shed and has not come is queued again once it is due. */
+tf_time tf_link_datagram_overdue_at(const tf_link *link);
+void tf_link_datagram_overdue(tf_link *link, tf_time now);
 /* Copy or carry, as the stream's verdict says now. */
 void tf_link_datagram_choose(tf_link *link, tf_time now);
 

@@ -104,6 +104,7 @@
 #define TF_STALL_MIN (30 * TF_MS)
 #define TF_STALL_EXTRA (25 * TF_MS)
 #define TF_COPY_WAIT (5 * TF_MS)              /* a copy that found no room for so long is shed */
+#define TF_COPY_OVERDUE (50 * TF_MS)          /* and 4 RTT after it was sent, what was shed is copied after all */
 #define TF_TRICKLE_MAX (250 * TF_MS)          /* while copies are shed, one packet in a round trip, at most in so long */
 #define TF_PROBE_DOWN_SOON (1 * TF_SECOND)    /* at most between probes (or challenges) that nobody answers, */
 #define TF_PROBE_DOWN_LATE (10 * TF_SECOND)   /* and later, after */

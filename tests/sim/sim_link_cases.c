@@ -158,6 +158,30 @@ START_TEST(link_slow_datagram_sheds_and_does_not_slow_the_stream)
 }
 END_TEST
 
+/* What the datagram had shed while it was slow is with a stream that is slow now and makes progress: it is no stall, and all
+ * that follows by the datagram would wait for it. */
+START_TEST(link_what_was_shed_does_not_wait_for_a_slow_stream)
+{
+    start(10 * TF_MS);
+    traffic_start(t, 0, 2 * TF_MS, UINT64_MAX, 400, 400);
+    ends_run_for(&t->ends, 300 * TF_MS);
+    net_path_of(t->ends.net, 0)->rate = 37500;
+    net_path_of(t->ends.net, 0)->queue = 30000;
+    ends_run_for(&t->ends, 200 * TF_MS);
+    net_pipe_of(t->ends.net, 0)->rate = 25000;
+    net_pipe_of(t->ends.net, 0)->buffer = (size_t)64 * 1024;
+    ends_run_for(&t->ends, 50 * TF_MS);
+    net_path_of(t->ends.net, 0)->rate = 0;
+    ck_assert_uint_gt(stats(0, TF_ROUTE_DATAGRAM).shed, 10);
+    ends_run_for(&t->ends, TF_SECOND);
+    traffic_measure(t);
+    ends_run_for(&t->ends, 2 * TF_SECOND);
+    ck_assert_int_eq(verdict(0, TF_ROUTE_STREAM), TF_VERDICT_UP);
+    ck_assert_uint_le(t->flow[0].longest_late, 4 * 10 * TF_MS + TF_COPY_OVERDUE);
+    finish(5 * TF_SECOND);
+}
+END_TEST
+
 /* --- one route only --- */
 
 static void only_datagrams(tf_link_config *config, unsigned end)
@@ -366,6 +390,7 @@ int main(void)
     tcase_add_loop_test(tcase, link_one_way_hole_leaves_no_gap, 0, 4);
     tcase_add_test(tcase, link_slow_stream_does_not_slow_the_datagram);
     tcase_add_test(tcase, link_slow_datagram_sheds_and_does_not_slow_the_stream);
+    tcase_add_test(tcase, link_what_was_shed_does_not_wait_for_a_slow_stream);
     tcase_add_loop_test(tcase, link_datagrams_alone_carry_all_despite_loss_repeats_and_reordering, 0, 2);
     tcase_add_test(tcase, link_datagrams_alone_go_on_without_the_stream);
     tcase_add_test(tcase, link_stream_alone_is_supported);
