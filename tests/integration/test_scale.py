@@ -9,8 +9,8 @@ from hostile import LOG_BUCKETS, LOG_BURST, LOG_LINES_MAX, LOG_SUMMARY, Hostile,
 from test_idle import KIB_PER_CONNECTION, wait_silent
 
 PROCESSES = 3
-CONNECTS = 9999 if lib.LONG else 900  # of all processes together
-IDLE = 9999 if lib.LONG else 600
+CONNECTS = 9999 if lib.LONG else 600  # of all processes together
+IDLE = 9999 if lib.LONG else 300
 CLIENTS = 1000 if lib.LONG else 120
 KEEPALIVE = 900  # seconds; of those that say nothing
 DESCRIPTORS_OF_CLIENT = 8
