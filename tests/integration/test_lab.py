@@ -85,7 +85,7 @@ def test_each_bad_day_ends_well(world):
 def test_each_trap_has_something_that_shows_it(_world):
     there = {os.path.splitext(os.path.basename(path))[0] for path in glob.glob(SCENARIOS + "/*.scenario")}
     scenarios = set(there)
-    for path in glob.glob(ROOT + "/tests/*/*.[chp]*"):
+    for path in glob.glob(ROOT + "/tests/**/*.[chp]*", recursive=True):
         there |= {os.path.basename(path), os.path.splitext(os.path.basename(path))[0]}
         with open(path, encoding="utf-8") as file:
             there |= set(re.findall(r"^(?:START_TEST\(|def )(\w+)", file.read(), re.M))
