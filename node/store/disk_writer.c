@@ -101,11 +101,12 @@ static void set_state(tf_disk_store *store, tf_store_state state)
     }
 }
 
-/* The log is at its bound: something must be applied first. False: that will not come by itself. */
+/* The log is at its bound: something must be applied first. False: that will not come by itself. When nothing is left to
+ * be applied, it is full of the group that is being written, which is applied only when it is done. */
 static bool wait_for_release(tf_disk_store *store)
 {
     (void)pthread_mutex_lock(&store->mutex);
-    bool hopeful = store->db_state == TF_STORE_WRITABLE && !store->stop;
+    bool hopeful = store->db_state == TF_STORE_WRITABLE && !store->stop && store->to_apply != NULL;
     uint64_t freed = store->freed;
     store->writer_waits = true;
     (void)pthread_cond_signal(&store->to_applier);

@@ -296,11 +296,39 @@ START_TEST(disk_store_bounds_that_cannot_be_read_keep_everything)
 }
 END_TEST
 
+/* A group that is larger than the log may be: its beginning is taken, and the rest refused, not waited for. */
+START_TEST(disk_store_group_larger_than_the_log_is_taken_in_part)
+{
+    enum { OPS = 16, BODY = 400 * 1024 };
+    static uint8_t body[BODY];
+    static char ids[OPS][16];
+    static tf_store_op ops[OPS];
+    world w;
+    begin(&w);
+    ck_assert_int_eq(open_store(&w), TF_OK);
+    write_some(&w, 1);
+    for (uint64_t i = 0; i < OPS; i++) {
+        ops[i] = message_of(w.channel, w.acked + 1 + i);
+        (void)snprintf(ids[i], sizeof(ids[i]), "large-%u", (unsigned)i);
+        ops[i].message.client_id = tf_slice_str(ids[i]);
+        ops[i].message.body = tf_slice_of(body, sizeof(body));
+    }
+    tf_store_group group = {ops, OPS};
+    w.table.table->submit(w.table.ctx, &group);
+    wait_for(&w, TF_STORE_GROUP_DONE);
+    ck_assert_int_eq(ops[0].outcome, TF_REFUSAL_NONE);
+    ck_assert_int_eq(ops[OPS - 1].outcome, TF_REFUSAL_STORE_FULL);
+    close_store(&w);
+    end(&w);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {disk_store_without_memory_says_so_and_loses_nothing,
                                   disk_store_that_is_made_without_memory_is_none_or_whole,
                                   disk_store_channel_that_was_refused_takes_no_number,
-                                  disk_store_bounds_that_cannot_be_read_keep_everything, NULL};
+                                  disk_store_bounds_that_cannot_be_read_keep_everything,
+                                  disk_store_group_larger_than_the_log_is_taken_in_part, NULL};
     return tf_test_run_waiting("node/store/disk, faults", tests);
 }

@@ -313,6 +313,7 @@ static void run_end(sim *s)
 {
     heal(s);
     s->is_busy = false;
+    s->group_max = 4;
     s->cuts = 0;
     if (!disk_is_open(s->disk)) {
         begin(s);
@@ -343,6 +344,7 @@ static void set_up(sim *s, uint64_t seed)
     s->group_max = (size_t[]){1, 4, MODEL_OPS}[below(s, 3)];
     s->groups_max = s->group_max == MODEL_OPS ? GROUPS_MAX / 4 : GROUPS_MAX;
     s->is_small = below(s, 4) != 0;
+    s->model.is_tight = s->is_small && s->model.body_max > TF_LOG_SEGMENT_SIZE_MIN;
     s->is_busy = below(s, 2) == 0;
     s->storms = (unsigned[]){0, 0, 50, 90}[below(s, 4)];
     s->changes = (unsigned[]){0, 10, 50}[below(s, 3)];

@@ -192,7 +192,8 @@ const char *model_complete(model *m, bool clean)
             m->done++;
             continue;
         }
-        if (clean || (op->outcome != TF_REFUSAL_STORE_FULL && op->outcome != TF_REFUSAL_UNAVAILABLE)) {
+        bool full = op->outcome == TF_REFUSAL_STORE_FULL && (m->is_tight || !clean);
+        if (!full && (clean || op->outcome != TF_REFUSAL_UNAVAILABLE)) {
             return "an op was refused without a reason";
         }
         stopped[channel] = stopped[channel] || op->kind == TF_STORE_APPEND;

@@ -46,6 +46,7 @@ typedef struct model_note {
 typedef struct model {
     tf_test_random *random;
     size_t body_max;
+    bool is_tight; /* one group may be more than the log holds: then what comes late in it is refused as full */
     bool is_blind; /* reading the disk fails now and then: it may be said that this is so */
     int64_t clock_ms;
     model_channel channels[MODEL_CHANNELS];
