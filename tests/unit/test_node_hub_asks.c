@@ -148,6 +148,59 @@ START_TEST(asks_read_ends_where_it_has_no_room_for_holes)
 }
 END_TEST
 
+/* The number that the store gave to a channel. */
+static uint64_t number_of(setup *s, const char *name)
+{
+    tf_store_channel found;
+    ck_assert_int_eq(s->node->stub.inner.table->channel_find(s->node->stub.inner.ctx, tf_slice_str(name), &found), TF_OK);
+    return found.number;
+}
+
+/* Sends on their way to the disk are found by a hash of client id, origin and channel. Here a relay has found origins with
+ * which it is the same, for 8 channels: each is acked as what it is all the same, and so is each resend. */
+START_TEST(asks_for_sends_that_share_a_hash_are_told_apart)
+{
+    static setup s;
+    tf_local channels[8];
+    tf_who who[8];
+    tf_local promises[16];
+    world_init(&s.w, 1);
+    s.w.relay = true;
+    s.node = world_add(&s.w, true, NULL);
+    s.raw = raw_new(&s.w, s.node, 11);
+    for (unsigned i = 0; i < 8; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof(name), "room-%u", i);
+        raw_open(s.raw, name);
+        channels[i] = s.raw->channel;
+        uint64_t start = 0x1234567890abcdef ^ number_of(&s, name);
+        who[i] = (tf_who){.node = world_id(50), .instance = 1};
+        memcpy(who[i].node.bytes, &start, sizeof(start));
+    }
+    s.node->stub.hold = true;
+    (void)raw_send_origin(s.raw, "first", tf_slice_str("x"), &who[0]);
+    raw_settle(s.raw);
+    for (unsigned i = 0; i < 16; i++) { /* each, and each once more */
+        s.raw->channel = channels[i % 8];
+        promises[i] = raw_send_origin(s.raw, "a", tf_slice_str("x"), &who[i % 8]);
+        raw_settle(s.raw);
+        ck_assert_str_eq(raw_outcome(s.raw, promises[i]), "waiting");
+    }
+    s.node->stub.hold = false;
+    ck_assert(stub_release(&s.node->stub));
+    raw_settle(s.raw);
+    for (unsigned i = 0; i < 16; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof(name), "room-%u", i % 8);
+        ck_assert_uint_eq(raw_ack(s.raw, promises[i]).seq, i % 8 == 7 ? 2 : 1);
+        ck_assert_uint_eq(store_head(s.node, name), i % 8 == 7 ? 2 : 1);
+    }
+    ck_assert_uint_eq(s.node->hub->pending.count, 0);
+    world_free(&s.w);
+    free(s.raw);
+}
+END_TEST
+
 /* Arguments that are none, or something mentioned where nothing may be. */
 START_TEST(asks_that_are_none_are_bad_requests)
 {
@@ -189,6 +242,7 @@ int main(void)
     const TTest *const tests[] = {
         asks_gaps_come_in_order_and_in_pages,
         asks_read_ends_where_it_has_no_room_for_holes,
+        asks_for_sends_that_share_a_hash_are_told_apart,
         asks_that_are_none_are_bad_requests,
         NULL,
     };
