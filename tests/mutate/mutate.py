@@ -232,7 +232,7 @@ def run_area(area, options, made, kinds):
     if options.list:
         print("\n".join(map(str, reversed(mutants[-options.count:]))))
         return True
-    tests = tests_of(made, AREAS[area]["tests"])
+    tests = [test for test in tests_of(made, AREAS[area]["tests"]) if re.search(options.tests, test.name)]
     measure(tests, made)
     run = Run(made, tests, explained, options)
     run.many(mutants, texts, options.count, options.jobs)
@@ -255,6 +255,7 @@ def main():
     parser.add_argument("--file", default="*", help="only files of this pattern")
     parser.add_argument("--quick", type=float, default=1000,
                         help="only tests that take at most so many seconds, and those named after the file")
+    parser.add_argument("--tests", default="", help="only tests whose names this regular expression finds")
     parser.add_argument("--list", action="store_true", help="only say which would be tried")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--build", help="folder of the build (build/mutate, build/mutate-san)")

@@ -398,6 +398,8 @@ START_TEST(link_resume_takes_what_was_sent_and_no_more)
     ck_assert_uint_eq(stats.ring_segments, 2);
     ck_assert_int_eq(tf_link_resume(p.link, p.now, 14), TF_OK);
     ck_assert(tf_link_is_quiet(p.link));
+    tf_link_get_stats(p.link, &stats);
+    ck_assert_uint_eq(stats.resumes, 2);
     link_peer_free(&p);
 }
 END_TEST

@@ -292,11 +292,18 @@ START_TEST(link_asked_for_probe_goes_by_every_route)
     ck_assert_uint_eq(tf_link_heard(p.link), 0);
     link_peer_up(&p, 1);
     ck_assert_uint_eq(tf_link_heard(p.link), p.now);
+    tf_link_stats before;
+    tf_link_stats after;
+    tf_link_get_stats(p.link, &before);
     tf_link_probe(p.link, p.now);
     (void)link_peer_pull_stream(&p);
     ck_assert_ptr_nonnull(link_peer_find(&p, TF_FRAME_PING));
     ck_assert(link_peer_pull_packet(&p));
     ck_assert_ptr_nonnull(link_peer_find(&p, TF_FRAME_PING));
+    tf_link_get_stats(p.link, &after);
+    for (size_t i = 0; i < TF_ROUTE_COUNT; i++) {
+        ck_assert_uint_eq(after.routes[i].probes, before.routes[i].probes + 1);
+    }
     uint64_t number = 99;
     ck_assert(tf_link_packet_acked(p.link, 1, &number));
     ck_assert_uint_eq(number, 0);

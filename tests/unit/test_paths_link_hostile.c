@@ -118,6 +118,23 @@ START_TEST(link_window_of_bytes_holds_for_the_peer)
 }
 END_TEST
 
+/* What one packet brings is counted together. */
+START_TEST(link_window_of_bytes_holds_within_a_packet)
+{
+    static uint8_t bytes[1000];
+    link_peer p;
+    link_peer_defaults(&p);
+    p.config.recv_window_bytes = 2000;
+    link_peer_new(&p);
+    link_peer_up(&p, 1);
+    ck_assert_int_eq(link_peer_send_packet_one(&p, 1, link_peer_segment(1, WHOLE, tf_slice_of(bytes, 1000))), TF_OK);
+    tf_frame frames[] = {link_peer_segment(2, WHOLE, tf_slice_of(bytes, 500)),
+                         link_peer_segment(3, WHOLE, tf_slice_of(bytes, 501))};
+    ck_assert_int_eq(link_peer_send_packet(&p, 1, frames, 2), TF_ERR_PEER_LIMIT);
+    link_peer_free(&p);
+}
+END_TEST
+
 START_TEST(link_message_beyond_max_message_is_refused)
 {
     static uint8_t bytes[1000];
@@ -347,6 +364,7 @@ int main(void)
     suite_add_tcase(suite, tcase);
     tcase_add_test(tcase, link_bad_segment_is_refused_and_not_applied);
     tcase_add_test(tcase, link_window_of_bytes_holds_for_the_peer);
+    tcase_add_test(tcase, link_window_of_bytes_holds_within_a_packet);
     tcase_add_test(tcase, link_message_beyond_max_message_is_refused);
     tcase_add_test(tcase, link_ack_of_the_unsent_is_refused);
     tcase_add_test(tcase, link_malformed_bytes_are_refused);
