@@ -25,7 +25,7 @@ class Build:
         output("cmake", "-S", ROOT, "-B", self.folder, "-G", "Ninja", *OPTIONS, sanitizers)
         with open(os.path.join(self.folder, "compile_commands.json"), encoding="utf-8") as file:
             self.compilations = {entry["file"]: entry for entry in json.load(file)}
-        output("ninja", "-C", self.folder, "-j", str(jobs), "tests/unit/all", "tests/sim/all", "tests/fuzz/all")
+        output("ninja", "-C", self.folder, "-j", str(jobs), "tests/unit/all", "tests/sim/all")
         listed = json.loads(output("ctest", "--test-dir", self.folder, "--show-only=json-v1"))
         self.tests = {test["name"]: test["command"] for test in listed["tests"] if "command" in test}
         targets = output("ninja", "-C", self.folder, "-t", "targets", "all").splitlines()

@@ -404,6 +404,37 @@ START_TEST(link_resume_takes_what_was_sent_and_no_more)
 }
 END_TEST
 
+/* P3: what was on its way by a socket that died goes again, as soon as a probe comes through. */
+START_TEST(link_dead_datagram_socket_costs_no_message)
+{
+    link_peer p;
+    link_peer_defaults(&p);
+    link_peer_new(&p);
+    tf_link_datagram_down(p.link, p.now); /* there is none yet */
+    ck_assert_int_eq(tf_link_verdict(p.link, TF_ROUTE_DATAGRAM), TF_VERDICT_ABSENT);
+    link_peer_up(&p, 1);
+    tf_link_stream_down(p.link, p.now);
+    ck_assert_int_eq(link_peer_say(&p, "x"), TF_OK);
+    ck_assert(link_peer_pull_packet(&p));
+    ck_assert_uint_eq(link_peer_get(&p, TF_FRAME_SEGMENT)->u.segment.seq, 0);
+    link_peer_drain(&p);
+    tf_link_datagram_down(p.link, p.now);
+    ck_assert_int_eq(tf_link_verdict(p.link, TF_ROUTE_DATAGRAM), TF_VERDICT_DOWN);
+    const tf_frame *ping = NULL;
+    for (size_t i = 0; i < 10 && ping == NULL; i++) {
+        link_peer_wait(&p, tf_link_deadline(p.link) - p.now);
+        ping = link_peer_pull_packet(&p) ? link_peer_find(&p, TF_FRAME_PING) : NULL;
+    }
+    ck_assert_ptr_nonnull(ping);
+    ck_assert_uint_eq(link_peer_count(&p, TF_FRAME_SEGMENT), 0);
+    ck_assert_int_eq(link_peer_send_packet_one(&p, 1, link_peer_token(TF_FRAME_PONG, ping->u.token)), TF_OK);
+    ck_assert_int_eq(tf_link_verdict(p.link, TF_ROUTE_DATAGRAM), TF_VERDICT_UP);
+    ck_assert(link_peer_pull_packet(&p));
+    ck_assert_uint_eq(link_peer_get(&p, TF_FRAME_SEGMENT)->u.segment.seq, 0);
+    link_peer_free(&p);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -424,6 +455,7 @@ int main(void)
         link_what_follows_a_close_is_ignored,
         link_message_not_taken_survives_idleness,
         link_resume_takes_what_was_sent_and_no_more,
+        link_dead_datagram_socket_costs_no_message,
         NULL,
     };
     return tf_test_run("paths/link", tests);
