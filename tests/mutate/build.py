@@ -1,4 +1,5 @@
 """A build of its own, in which each layer is a shared library: a mutant is one compilation and one link."""
+import fnmatch
 import json
 import os
 import shlex
@@ -19,18 +20,22 @@ def output(*command):
 
 
 class Build:
-    def __init__(self, folder, jobs, sanitize):
+    """names: patterns of the programs that are wanted."""
+
+    def __init__(self, folder, jobs, sanitize, names):
         self.folder, self.sanitize = os.path.abspath(folder), sanitize
         sanitizers = f"-DTF_SANITIZE={'ON' if sanitize else 'OFF'}"
         output("cmake", "-S", ROOT, "-B", self.folder, "-G", "Ninja", *OPTIONS, sanitizers)
         with open(os.path.join(self.folder, "compile_commands.json"), encoding="utf-8") as file:
             self.compilations = {entry["file"]: entry for entry in json.load(file)}
-        output("ninja", "-C", self.folder, "-j", str(jobs), "tests/unit/all", "tests/sim/all")
-        listed = json.loads(output("ctest", "--test-dir", self.folder, "--show-only=json-v1"))
-        self.tests = {test["name"]: test["command"] for test in listed["tests"] if "command" in test}
         targets = output("ninja", "-C", self.folder, "-t", "targets", "all").splitlines()
         self.libraries = [line.split(":")[0] for line in targets if ".so: C_SHARED" in line]
         self.folders = [os.path.join(self.folder, os.path.dirname(library)) for library in self.libraries]
+        programs = [line.split(":")[0] for line in targets if ": C_EXECUTABLE" in line]
+        wanted = [path for path in programs if any(fnmatch.fnmatch(os.path.basename(path), name) for name in names)]
+        output("ninja", "-C", self.folder, "-j", str(jobs), *wanted)
+        listed = json.loads(output("ctest", "--test-dir", self.folder, "--show-only=json-v1"))
+        self.tests = {test["name"]: test["command"] for test in listed["tests"] if "command" in test}
 
     def object_of(self, path):
         entry = self.compilations[os.path.join(ROOT, path)]

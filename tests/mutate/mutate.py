@@ -269,7 +269,8 @@ def main():
     if unknown:
         parser.error(f"no such area: {' '.join(unknown)}")
     folder = options.build or os.path.join(build.ROOT, "build", "mutate-san" if options.sanitize else "mutate")
-    made = None if options.list else build.Build(folder, options.jobs, options.sanitize)
+    names = {pattern.split(" ")[0] for area in options.areas or AREAS for pattern in AREAS[area]["tests"]}
+    made = None if options.list else build.Build(folder, options.jobs, options.sanitize, names)
     kinds = operators.families(read(path) for folder in ("proto", "dedup", "paths", "node", "node/store")
                                for path in found(f"{folder}/*.[ch]"))
     passed = [run_area(area, options, made, kinds) for area in options.areas or AREAS]

@@ -237,6 +237,9 @@ START_TEST(link_messages_are_given_in_order_once)
     ck_assert_uint_eq(tf_link_next_expected(p.link), 2);
     ck_assert_int_eq(link_peer_send_one(&p, link_peer_message(0, "zero")), TF_OK);
     link_peer_expect_none(&p);
+    tf_link_stats stats;
+    tf_link_get_stats(p.link, &stats);
+    ck_assert_uint_eq(stats.messages_received, 2);
     link_peer_free(&p);
 }
 END_TEST
@@ -404,6 +407,23 @@ START_TEST(link_resume_takes_what_was_sent_and_no_more)
 }
 END_TEST
 
+/* What is told of each route is its own. */
+START_TEST(link_generations_are_told_per_route)
+{
+    link_peer p;
+    tf_link_stats stats;
+    link_peer_defaults(&p);
+    link_peer_new(&p);
+    link_peer_up(&p, 7);
+    tf_link_stream_up(p.link, p.now, 8);
+    tf_link_get_stats(p.link, &stats);
+    ck_assert_uint_eq(stats.routes[TF_ROUTE_STREAM].generation, 8);
+    ck_assert_uint_eq(stats.routes[TF_ROUTE_DATAGRAM].generation, 7);
+    ck_assert_uint_eq(stats.routes[TF_ROUTE_STREAM].downs, 1);
+    link_peer_free(&p);
+}
+END_TEST
+
 /* P3: what was on its way by a socket that died goes again, as soon as a probe comes through. */
 START_TEST(link_dead_datagram_socket_costs_no_message)
 {
@@ -414,7 +434,9 @@ START_TEST(link_dead_datagram_socket_costs_no_message)
     ck_assert_int_eq(tf_link_verdict(p.link, TF_ROUTE_DATAGRAM), TF_VERDICT_ABSENT);
     link_peer_up(&p, 1);
     tf_link_stream_down(p.link, p.now);
+    ck_assert_int_eq(tf_link_verdict(p.link, TF_ROUTE_STREAM), TF_VERDICT_DOWN);
     ck_assert_int_eq(link_peer_say(&p, "x"), TF_OK);
+    ck_assert_uint_eq(link_peer_pull_stream(&p), 0);
     ck_assert(link_peer_pull_packet(&p));
     ck_assert_uint_eq(link_peer_get(&p, TF_FRAME_SEGMENT)->u.segment.seq, 0);
     link_peer_drain(&p);
@@ -455,6 +477,7 @@ int main(void)
         link_what_follows_a_close_is_ignored,
         link_message_not_taken_survives_idleness,
         link_resume_takes_what_was_sent_and_no_more,
+        link_generations_are_told_per_route,
         link_dead_datagram_socket_costs_no_message,
         NULL,
     };

@@ -394,6 +394,10 @@ START_TEST(rtt_follows_rfc_9002)
     ck_assert_uint_eq(rtt.variation, 17 * TF_MS);
     tf_link_rtt_add(&rtt, 41 * TF_MS, 30 * TF_MS); /* the delay does not fit: not taken off */
     ck_assert_uint_eq(rtt.latest, 41 * TF_MS);
+    static const tf_time losses[] = {46125, 51250, 61500}; /* 1/8 more than 41 ms, 2/8, 4/8 */
+    for (unsigned level = 0; level < 3; level++) {
+        ck_assert_uint_eq(tf_link_rtt_loss(&rtt, level), losses[level]);
+    }
     for (unsigned i = 0; i < 100; i++) {
         tf_link_rtt_add(&rtt, 40, 0);
     }
