@@ -171,12 +171,17 @@ static tf_err closed(tf_client_channel *channel)
     return TF_OK;
 }
 
-/* For good: with all that waits for it. */
+/* For good: with all that waits for it. Without memory for that the next session asks, and hears it, again. */
 static tf_err refuse_channel(tf_client_channel *channel, const tf_result_refusal *refusal)
 {
-    channel->open = TF_OPEN_REFUSED;
     tf_err err = tf_client_sends_refuse(channel, refusal);
-    return err == TF_OK ? tf_client_asks_refuse(channel, refusal) : err;
+    if (err == TF_OK) {
+        err = tf_client_asks_refuse(channel, refusal);
+    }
+    if (err == TF_OK) {
+        channel->open = TF_OPEN_REFUSED;
+    }
+    return err;
 }
 
 /* open, subscribe, confirm or close was refused: later again, or never. */

@@ -59,7 +59,8 @@ static inline size_t times_asked(setup *s, const char *method)
     return times;
 }
 
-static inline void answer_call(setup *s, const raw_answer *call, tf_slice data, tf_local ref, bool rejected)
+/* Answers; it is not on its way yet. */
+static inline void put_answer(setup *s, const raw_answer *call, tf_slice data, tf_local ref, bool rejected)
 {
     tf_mention mention = {ref, TF_REF_OBJECT};
     tf_answer resolution = {.promise = call->result,
@@ -68,6 +69,11 @@ static inline void answer_call(setup *s, const raw_answer *call, tf_slice data, 
                             .refs = &mention,
                             .ref_count = ref == TF_LOCAL_NONE ? 0 : 1};
     ck_assert_int_eq(tf_router_resolve(s->relay->end->router, s->cw.w.now, &resolution, 1), TF_OK);
+}
+
+static inline void answer_call(setup *s, const raw_answer *call, tf_slice data, tf_local ref, bool rejected)
+{
+    put_answer(s, call, data, ref, rejected);
     raw_settle(s->relay);
 }
 
