@@ -182,6 +182,101 @@ START_TEST(client_question_that_cannot_be_is_refused_at_once)
 }
 END_TEST
 
+/* -- lists --------------------------------------------------------------------------------------------------------- */
+
+static void write_item(tf_writer *w, tf_ask_kind kind)
+{
+    switch (kind) {
+    case TF_ASK_CHANNELS:
+        tf_channel_state_write(w, &(tf_channel_state){.name = tf_slice_str("room"), .epoch = 7, .first = 1});
+        return;
+    case TF_ASK_INFO:
+        tf_cursor_state_write(w, &(tf_cursor_state){.name = tf_slice_str("billing"), .epoch = 7, .next = 1});
+        return;
+    case TF_ASK_GAPS:
+        tf_hole_write(w, &(tf_hole){.first = 1, .last = 2, .reason = tf_slice_str("trimmed")});
+        return;
+    case TF_ASK_REFS:
+        tf_ref_state_write(w, &(tf_ref_state){.ref = 4, .local = 9, .count = 1});
+        return;
+    default:
+        tf_activity_write(w, &(tf_activity){.epoch = 7,
+                                            .seq = 3,
+                                            .id = tf_slice_str("i"),
+                                            .client_id = tf_slice_str("c"),
+                                            .body = tf_slice_str("b")});
+    }
+}
+
+static void write_head(tf_writer *w, tf_ask_kind kind)
+{
+    switch (kind) {
+    case TF_ASK_CHANNELS:
+        tf_result_channels_write_head(w, &(tf_result_channels){.next = 0}, 2);
+        return;
+    case TF_ASK_INFO:
+        tf_result_info_write_head(
+            w, &(tf_result_info){.state = {.name = tf_slice_str("room"), .epoch = 7, .first = 1}, .cursor_count = 2}, 2);
+        return;
+    case TF_ASK_GAPS:
+        tf_result_gaps_write_head(w, &(tf_result_gaps){.next = 0}, 2);
+        return;
+    case TF_ASK_REFS:
+        tf_result_refs_write_head(w, &(tf_result_refs){.next = 0}, 2);
+        return;
+    default:
+        tf_result_read_write_head(w, &(tf_result_read){.epoch = 7, .first = 1, .head = 9, .next = 4}, 2, 2);
+    }
+}
+
+/* An answer with two items of its kind, of which the one with that number is no such item; 2: both are; `read` has gaps
+ * with the numbers 2 and 3 as well. */
+static void say_list(setup *s, tf_ask_kind kind, size_t bad, size_t count)
+{
+    tf_writer *w = to_say(s);
+    write_head(w, kind);
+    for (size_t i = 0; i < count; i++) {
+        tf_ask_kind item = i < 2 ? kind : TF_ASK_GAPS;
+        if (i == 2) {
+            tf_result_read_write_gaps(w, 2);
+        }
+        if (i == bad) {
+            tf_args_none_write(w);
+        } else {
+            write_item(w, item);
+        }
+    }
+}
+
+START_TEST(client_list_is_read_to_its_end_before_it_is_told)
+{
+    static const struct {
+        tf_ask question;
+        const char *method;
+        size_t count;
+    } rows[] = {
+        {{.kind = TF_ASK_CHANNELS}, "channels", 2},        {{.kind = TF_ASK_INFO}, "info", 2},
+        {{.kind = TF_ASK_GAPS, .from = 1}, "gaps", 2},     {{.kind = TF_ASK_REFS}, "refs", 2},
+        {{.kind = TF_ASK_READ, .from = 1, .to = 9}, "read", 4},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        for (size_t bad = 0; bad <= rows[i].count; bad++) { /* the last time all are good */
+            static setup s;
+            begin_open(&s);
+            ck_assert_int_eq(ask(&s, &rows[i].question), TF_OK);
+            say_list(&s, rows[i].question.kind, bad, rows[i].count);
+            answer_said(&s, rows[i].method);
+            if (bad < rows[i].count) {
+                ck_assert_int_eq(s.cw.nodes[0]->last_failure, TF_ERR_PEER_SYNTAX);
+            } else {
+                ck_assert_int_eq(next_answer(&s).asked, rows[i].question.kind);
+            }
+            end(&s);
+        }
+    }
+}
+END_TEST
+
 START_TEST(client_malformed_answer_to_a_question_ends_the_session)
 {
     static const struct {
@@ -190,6 +285,9 @@ START_TEST(client_malformed_answer_to_a_question_ends_the_session)
         const char *data;
     } rows[] = {
         {{.kind = TF_ASK_TRIM, .from = 1}, "trim", "80"},
+        {{.kind = TF_ASK_CHANNELS}, "channels", "80"},
+        {{.kind = TF_ASK_GAPS, .from = 1}, "gaps", "80"},
+        {{.kind = TF_ASK_REFS}, "refs", "80"},
         {{.kind = TF_ASK_INFO}, "info", "80"},
         {{.kind = TF_ASK_CHANNELS}, "channels", "81 a5 6974656d73 91 80"},              /* an item that is none */
         {{.kind = TF_ASK_GAPS, .from = 1}, "gaps", "81 a5 6974656d73 91 81 a1 78 01"}, /* likewise */
@@ -219,6 +317,7 @@ int main(void)
         client_channel_that_is_missing_is_not_made_and_its_questions_are_refused,
         client_questions_are_bounded_until_their_answers_were_pulled,
         client_question_that_cannot_be_is_refused_at_once,
+        client_list_is_read_to_its_end_before_it_is_told,
         client_malformed_answer_to_a_question_ends_the_session,
         NULL,
     };

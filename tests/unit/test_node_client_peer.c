@@ -68,6 +68,8 @@ START_TEST(client_malformed_answer_ends_the_session)
         bool with_ref;
         bool rejected;
     } rows[] = {
+        {"open", "80", true, false},
+        {"open", "80", false, false},
         {"subscribe", "80", true, false},
         {"subscribe", "84 a5 65706f6368 07 a4 68656164 00 a5 6669727374 01 a4 6e657874 01", false, false}, /* no ref */
         {"subscribe", "84 a5 65706f6368 07 a4 68656164 00 a5 6669727374 01 a4 6e657874 00", true, false},  /* next 0 */
@@ -82,6 +84,7 @@ START_TEST(client_malformed_answer_ends_the_session)
         uint8_t bytes[128];
         begin(&s, false);
         cw_send_range(&s.cw, 0, 0, 1, 1);
+        (void)cw_open(&s.cw, 0, "other");
         raw_settle(s.relay);
         size_t len = tf_test_unhex(rows[i].data, bytes, sizeof(bytes));
         tf_local ref = rows[i].with_ref ? tf_router_new_object(s.relay->end->router) : TF_LOCAL_NONE;
@@ -89,6 +92,39 @@ START_TEST(client_malformed_answer_ends_the_session)
         check_ended(&s, TF_ERR_PEER_SYNTAX);
         ck_assert(tf_client_has_unacked(s.cw.clients[0])); /* it is kept for the next session */
         end(&s);
+    }
+}
+END_TEST
+
+/* An object, in place of the data that was asked for, or with them a mention that is no object. */
+START_TEST(client_answer_of_another_kind_ends_the_session)
+{
+    static const char *const methods[] = {"subscribe", "send", "trim", "open", "lookup"};
+    for (size_t i = 0; i < 5; i++) {
+        for (unsigned with = 0; with < 2; with++) {
+            static setup s;
+            begin(&s, false);
+            tf_client *client = s.cw.clients[0];
+            cw_send_range(&s.cw, 0, 0, 1, 1);
+            (void)cw_open(&s.cw, 0, "other");
+            const tf_ask asks[] = {{.kind = TF_ASK_TRIM, .from = 1}, {.kind = TF_ASK_LOOKUP, .name = tf_slice_str("a")}};
+            ck_assert_int_eq(tf_client_ask(client, s.cw.w.now, 0, &asks[0]), TF_OK);
+            ck_assert_int_eq(tf_client_ask(client, s.cw.w.now, 0, &asks[1]), TF_OK);
+            raw_settle(s.relay);
+            tf_router *router = s.relay->end->router;
+            tf_args_none_write(to_say(&s));
+            tf_mention mention = {with == 0 ? tf_router_new_object(router) : tf_router_new_promise(router),
+                                  with == 0 ? TF_REF_OBJECT : TF_REF_PROMISE};
+            tf_answer answer = {.promise = asked(&s, methods[i])->result,
+                                .kind = with == 0 ? TF_RESOLUTION_OBJECT : TF_RESOLUTION_DATA,
+                                .object = mention,
+                                .data = said(&s),
+                                .refs = &mention,
+                                .ref_count = with};
+            ck_assert_int_eq(tf_router_resolve(router, s.cw.w.now, &answer, 1), TF_OK);
+            check_ended(&s, TF_ERR_PEER_SYNTAX);
+            end(&s);
+        }
     }
 }
 END_TEST
@@ -149,6 +185,7 @@ int main(void)
         client_repeat_of_a_relay_is_dropped,
         client_relay_that_sends_more_than_it_may_is_ended,
         client_malformed_answer_ends_the_session,
+        client_answer_of_another_kind_ends_the_session,
         client_malformed_word_to_a_sink_ends_the_session,
         client_subscription_that_the_relay_drops_is_asked_for_again,
         NULL,
