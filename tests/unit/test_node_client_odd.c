@@ -48,6 +48,14 @@ static void check_nothing_told(setup *s)
     ck_assert_uint_eq(s->cw.nodes[0]->failures, 0);
 }
 
+static void check_nothing_but_opened(setup *s)
+{
+    cw_pull(&s->cw, 0);
+    for (size_t type = 0; type <= TF_CLIENT_ROOM; type++) {
+        ck_assert_uint_eq(s->cw.logs[0].counts[type], type == TF_CLIENT_OPENED ? 1 : 0);
+    }
+}
+
 /* -- channels ------------------------------------------------------------------------------------------------------ */
 
 START_TEST(client_none_is_freed_and_one_without_use_has_room)
@@ -92,6 +100,7 @@ START_TEST(client_refused_channel_takes_nothing_and_is_not_asked_for_again)
     static setup s;
     begin_client(&s, NULL);
     connect_relay(&s);
+    ck_assert_int_eq(ask(&s, TF_ASK_CHANNELS, 0), TF_OK);
     answer_refused(&s, "open", TF_REFUSAL_FORBIDDEN);
     ck_assert_int_eq(tf_client_close_channel(s.cw.clients[0], s.cw.w.now, 0), TF_ERR_CLOSED);
     ck_assert_int_eq(subscribe(&s), TF_ERR_CLOSED);
@@ -99,6 +108,7 @@ START_TEST(client_refused_channel_takes_nothing_and_is_not_asked_for_again)
     lose_relay(&s);
     connect_relay(&s);
     ck_assert_ptr_null(find_asked(&s, "open"));
+    ck_assert_uint_eq(times_asked(&s, "channels"), 1); /* that is of the relay, not of the channel */
     end(&s);
 }
 END_TEST
@@ -148,6 +158,8 @@ START_TEST(client_has_one_subscription_to_a_channel)
     static setup s;
     begin_open(&s);
     unsubscribe(&s); /* there is none */
+    tf_subscribe from_none = {.from = {TF_FROM_SEQ, 0}};
+    ck_assert_int_eq(tf_client_subscribe(s.cw.clients[0], s.cw.w.now, 0, &from_none), TF_ERR_USAGE);
     ck_assert_int_eq(subscribe(&s), TF_OK);
     ck_assert_int_eq(subscribe(&s), TF_ERR_USAGE);
     unsubscribe(&s);
@@ -246,6 +258,7 @@ START_TEST(client_gap_that_is_known_is_not_told_again)
     begin(&s, true);
     tell_gap(&s, 7, 3, "trimmed");
     tell_gap(&s, 7, 3, "trimmed");
+    tell_gap(&s, 7, 2, "epoch"); /* behind us */
     tell_gap(&s, 7, 3, "epoch"); /* the numbers begin anew, below what follows */
     tell_gap(&s, 7, 3, "epoch");
     tell_gap(&s, 7, 2, "epoch");
@@ -465,6 +478,54 @@ START_TEST(client_refused_for_now_each_waits_its_own_time)
 }
 END_TEST
 
+/* What was to be asked again at some time is asked in the next session, whenever that is. */
+START_TEST(client_time_that_passes_without_a_session_asks_for_nothing)
+{
+    static setup s;
+    tf_local object = TF_LOCAL_NONE;
+    begin_open(&s);
+    ck_assert_int_eq(tf_hub_object_new(s.cw.nodes[0]->hub, NULL, &object), TF_OK);
+    publish(&s, "a", object);
+    ck_assert_int_eq(ask(&s, TF_ASK_TRIM, 1), TF_OK);
+    answer_refused(&s, "publish", TF_REFUSAL_OVERLOADED);
+    answer_refused(&s, "trim", TF_REFUSAL_OVERLOADED);
+    lose_relay(&s);
+    world_pass(&s.cw.w, 200);
+    check_nothing_but_opened(&s);
+    connect_relay(&s);
+    answer_open(&s, TF_NEVER / TF_MS); /* as good as for ever */
+    ck_assert_uint_eq(times_asked(&s, "publish"), 1);
+    ck_assert_uint_eq(times_asked(&s, "trim"), 1);
+    ck_assert_uint_eq(s.cw.clients[0]->channels[0]->resend_limit, TF_NEVER);
+    end(&s);
+}
+END_TEST
+
+/* Of two in flight the first is refused: it waits until the other one has its answer, too. */
+START_TEST(client_refused_send_waits_for_those_in_flight)
+{
+    static setup s;
+    begin_open(&s);
+    cw_send_range(&s.cw, 0, 0, 1, 2);
+    raw_settle(s.relay);
+    size_t first = s.relay->count - 2;
+    tf_result_refusal_write(to_say(&s), &(tf_result_refusal){.code = tf_slice_str("overloaded"),
+                                                              .message = tf_slice_str("later"),
+                                                              .retryable = true,
+                                                              .retry_after_ms = 10});
+    answer_call(&s, &s.relay->answers[first], said(&s), TF_LOCAL_NONE, true);
+    pass(&s, 100);
+    ck_assert_uint_eq(times_asked(&s, "send"), 2);
+    tf_result_ack_write(to_say(&s), &(tf_result_ack){.client_id = tf_slice_str("00000000abcdef00-2"),
+                                                      .id = tf_slice_str("i"),
+                                                      .seq = 1,
+                                                      .timestamp_ms = 1});
+    answer_call(&s, &s.relay->answers[first + 1], said(&s), TF_LOCAL_NONE, false);
+    ck_assert_uint_eq(times_asked(&s, "send"), 3);
+    end(&s);
+}
+END_TEST
+
 /* A refusal that comes when the time is over already is told as it is; a cause that nobody knows as `unavailable`. */
 START_TEST(client_send_given_up_tells_what_kept_it)
 {
@@ -522,6 +583,8 @@ int main(void)
         client_published_object_of_the_relay_is_held_until_it_is_withdrawn,
         client_name_that_changed_before_it_was_refused_is_said_again_at_once,
         client_refused_for_now_each_waits_its_own_time,
+        client_time_that_passes_without_a_session_asks_for_nothing,
+        client_refused_send_waits_for_those_in_flight,
         client_send_given_up_tells_what_kept_it,
         NULL,
     };
