@@ -227,6 +227,23 @@ START_TEST(link_old_address_has_time_to_answer_however_short_round_trips_were)
 }
 END_TEST
 
+START_TEST(link_address_under_test_is_asked_under_the_newest_keys_too)
+{
+    start(20 * TF_MS);
+    ends_end *end = &t->ends.end[0];
+    net_path_of(t->ends.net, 0)->hole = true;
+    ends_connect(&t->ends); /* another generation, which cannot be confirmed yet */
+    ends_run_for(&t->ends, 5 * TF_MS);
+    uint64_t packets = end->packets;
+    tf_link_datagram_moved(end->link, net_now(t->ends.net));
+    ends_pull(&t->ends, 0);
+    ck_assert_uint_eq(end->packets - packets, 3); /* the peer may have no other keys any more */
+    ck_assert_uint_eq(end->candidates, 1);
+    net_path_of(t->ends.net, 0)->hole = false;
+    finish(15 * TF_SECOND);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("paths/link, costs and reports");
@@ -241,6 +258,7 @@ int main(void)
     tcase_add_test(tcase, link_tells_round_trip_loss_and_flight);
     tcase_add_loop_test(tcase, link_new_address_is_taken_unless_the_old_one_answers, 0, 4);
     tcase_add_test(tcase, link_old_address_has_time_to_answer_however_short_round_trips_were);
+    tcase_add_test(tcase, link_address_under_test_is_asked_under_the_newest_keys_too);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);

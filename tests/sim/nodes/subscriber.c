@@ -82,11 +82,8 @@ void subscriber_end(struct view *v)
 static void begin(view *v, const tf_client_event *event)
 {
     subscriber *s = &v->sub;
-    if (s->durable && s->confirmed > 0) {
+    if (s->durable && s->has_next) {
         require(v, event->next >= s->confirmed && event->next <= s->confirming, "a cursor is elsewhere (P2)", event);
-        s->next = event->next;
-    } else if (s->durable && s->has_next) { /* nobody said that it is kept, yet */
-        require(v, event->next <= event->head + 1, "new is not new", event);
         s->next = event->next;
     } else if (s->has_next) {
         require(v, event->next >= s->next, "a subscription that goes back (P2)", event);
@@ -98,7 +95,10 @@ static void begin(view *v, const tf_client_event *event)
         require(v, event->next == event->first && event->first <= v->ledger->first, "first is not the first", event);
         s->next = event->next;
     }
-    s->confirming = s->confirming == 0 ? s->next : s->confirming;
+    if (!s->has_next) {
+        s->confirmed = s->next;
+        s->confirming = s->next;
+    }
     s->told = true;
     s->has_next = true;
 }
