@@ -121,6 +121,8 @@ void plan_make(plan *p, uint64_t seed, world_size size)
     p->slow_commits = one_in(&r, 3) && !p->healthy;
     p->filter = (filter_kind)draw(&r, 4);
     p->window = one_in(&r, 4) && !p->healthy ? 1 + draw(&r, 8) : 0;
+    p->rate = one_in(&r, 8) && !p->healthy ? 10 + draw(&r, 90) : 0;
+    p->commit_bytes = one_in(&r, 8) && !p->healthy ? 200 + draw(&r, 4000) : 0;
     p->longest = one_in(&r, 4) ? 100 * TF_MS : 10 * TF_MS;
 }
 

@@ -78,8 +78,10 @@ typedef struct plan {
     bool short_sessions; /* a session does not survive a longer hole */
     bool slow_commits;
     filter_kind filter;
-    unsigned window; /* sends in flight that a relay allows; 0: the default */
-    tf_time longest; /* delay of a route */
+    unsigned window;       /* sends in flight that a relay allows; 0: the default */
+    unsigned rate;         /* sends a second of a client; 0: no limit */
+    unsigned commit_bytes; /* of one client, being committed; 0: the default */
+    tf_time longest;       /* delay of a route */
 } plan;
 
 /* size SIZE_ANY: the seed's choice. */

@@ -144,11 +144,7 @@ void publisher_acked(struct view *v, const tf_client_event *event)
     w->acks++;
     world_say(w, "%s %s: %u is acked as %" PRIu64 "%s", v->member->name, v->ledger->name, number, event->seq,
               event->duplicate ? ", a duplicate" : "");
-    tf_time bound = 2 * (w->delay + 4 * w->delay + 50 * TF_MS);
-    if (w->plan.healthy && world_now(w) - s->handed_at > bound) {
-        world_fail(w, "an ack is late (P3)", "%s %s %u: %" PRIu64 " us", v->member->name, v->ledger->name, number,
-                   (uint64_t)(world_now(w) - s->handed_at));
-    }
+    world_check_late(w, v, s->handed_at, world_way(v, 0) + world_way(v, 1));
 }
 
 /* May a send to that channel be refused for good like that? */

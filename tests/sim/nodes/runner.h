@@ -19,7 +19,7 @@ typedef struct verdict {
     uint64_t acks;
     uint64_t deliveries;
     uint64_t losses;
-    tf_time latest; /* delivery, where P3 is checked */
+    tf_time latest; /* by how much something was late, where P3 is checked */
 } verdict;
 
 /* Which seeds: until `last` is done or `until` has come. */

@@ -198,7 +198,7 @@ static int run_many(const batch *b)
         shrink(&p, steps, plan_steps(&p, steps), o.failures[0].what);
     }
     (void)printf("sim_nodes: each seed twice: %" PRIu64 " acks, %" PRIu64 " deliveries, %" PRIu64
-                 " sessions lost; the latest delivery with one route that is well: %" PRIu64 " us\n",
+                 " sessions lost; with one route that is well nothing was later than by %" PRIu64 " us\n",
                  o.sum.acks, o.sum.deliveries, o.sum.losses, (uint64_t)o.sum.latest);
     (void)printf("%" PRIu64 " passed, %" PRIu64 " failed, 0 skipped\n", o.sum.runs, o.failed);
     return o.failed > 0 ? 1 : 0;

@@ -129,22 +129,6 @@ static bool may_skip(const view *v, uint64_t seq)
     return seq >= v->sub.next;
 }
 
-static void check_latency(view *v, const entry *e)
-{
-    world *w = v->w;
-    const sent *s = &e->by->pub.sends[e->number];
-    tf_time late = world_now(w) - s->handed_at;
-    tf_time bound = 2 * (w->delay + 4 * w->delay + 50 * TF_MS);
-    if (!w->plan.healthy || s->handed_at < w->begin || !v->sub.has_next) {
-        return;
-    }
-    w->latest = late > w->latest ? late : w->latest;
-    if (late > bound) {
-        world_fail(w, "a delivery is late (P3)", "%s %s: %s %u: %" PRIu64 " us", v->member->name, v->ledger->name,
-                   e->by->member->name, e->number, (uint64_t)late);
-    }
-}
-
 static void confirm(view *v, uint64_t seq)
 {
     subscriber *s = &v->sub;
@@ -167,7 +151,7 @@ void subscriber_came(struct view *v, const tf_client_event *event)
     require(v, may_skip(v, event->seq), "a gap (P2)", event);
     entry e = ledger_find(v->ledger, event->seq, &event->sender, event->client_id, event->body);
     ledger_tell(v->ledger, e.by, e.number, event->seq, event->epoch);
-    check_latency(v, &e);
+    world_check_late(v->w, v, e.by->pub.sends[e.number].handed_at, world_way(e.by, 0) + world_way(v, 1));
     s->next = event->seq + 1;
     v->w->deliveries++;
     world_say(v->w, "%s %s: got %" PRIu64 ", %u of %s", v->member->name, v->ledger->name, event->seq, e.number,

@@ -14,6 +14,7 @@
 #define QUIET_AFTER (25 * TF_SECOND)
 #define SILENT_SPAN (60 * TF_SECOND)
 #define FORGET_STEPS 120u
+#define LATE_MAX (5 * TF_MS)
 #define LOOKUP_SPAN TF_SECOND
 #define ALL_SPAN TF_SECOND
 
@@ -30,6 +31,25 @@ relay *world_relay_of(const view *v)
 tf_client *world_client_of(const view *v)
 {
     return v->member->node->clients[v->home];
+}
+
+tf_time world_way(const view *v, unsigned end)
+{
+    return v->member->bases[v->home][end].path.delay;
+}
+
+void world_check_late(world *w, const view *v, tf_time begun, tf_time way)
+{
+    tf_time took = world_now(w) - begun;
+    if (!w->plan.healthy) {
+        return;
+    }
+    tf_time late = took > way ? took - way : 0;
+    w->latest = tf_time_max(w->latest, late);
+    if (late > LATE_MAX) {
+        world_fail(w, "something is late (P3)", "%s %s: by %" PRIu64 " us, on a way of %" PRIu64 " us", v->member->name,
+                   v->ledger->name, (uint64_t)late, (uint64_t)way);
+    }
 }
 
 /* -- what applications do ------------------------------------------------------------------------------------------ */
@@ -313,6 +333,8 @@ static void make_relay(world *w, unsigned index)
     r->disk = disk_new(w->plan.disk, r->name, tf_test_random_u64(&w->random), &r->heap.mem);
     sim_node_config config = {.name = r->name, .disk = r->disk, .small_store = w->plan.small_store, .user = r};
     config.hub.max_in_flight = w->plan.window;
+    config.hub.rate = w->plan.rate;
+    config.hub.commit_bytes_per_peer = w->plan.commit_bytes;
     if (w->plan.tiny_queues) {
         config.hub.out_queue_items = 8;
         config.hub.out_queue_bytes = 4096;
@@ -372,16 +394,14 @@ static void join(world *w, member *m, unsigned home)
     m->bearers[home] = cluster_join(w->cluster, m->node, w->relays[m->homes[home]].node);
     route_base *base = w->base[cluster_bearer_count(w->cluster) - 1];
     net *n = bearer_net(m->bearers[home]);
-    tf_time round = 0;
+    m->bases[home] = base;
     for (unsigned end = 0; end < NET_ENDS; end++) {
         tf_time delay = 200 + draw(w, w->plan.longest);
         base[end].path = (net_path){.delay = delay, .queue = SIZE_MAX};
         base[end].pipe = (net_pipe){.delay = delay, .buffer = 65536};
         *net_path_of(n, end) = base[end].path;
         *net_pipe_of(n, end) = base[end].pipe;
-        round += delay;
     }
-    w->delay = tf_time_max(w->delay, round);
 }
 
 static int compare(const void *a, const void *b)

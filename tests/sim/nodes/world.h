@@ -46,12 +46,18 @@ typedef struct relay {
     int64_t latest_ms;   /* its wall clock was never later */
 } relay;
 
+typedef struct route_base {
+    net_path path;
+    net_pipe pipe;
+} route_base;
+
 struct member {
     sim_node *node;
     char name[WORLD_NAME_MAX];
     unsigned home_count;
     unsigned homes[WORLD_HOMES_MAX]; /* relays */
     bearer *bearers[WORLD_HOMES_MAX];
+    route_base *bases[WORLD_HOMES_MAX];            /* of these, by end */
     view *views[WORLD_HOMES_MAX];                  /* plan.channels each */
     bool away[WORLD_HOMES_MAX][PLAN_CHANNELS_MAX]; /* it does not want to listen there now */
     tf_time pull_at;                               /* its application takes events then */
@@ -64,11 +70,6 @@ typedef struct moment {
     size_t step;
     bool begins;
 } moment;
-
-typedef struct route_base {
-    net_path path;
-    net_pipe pipe;
-} route_base;
 
 struct world {
     plan plan;
@@ -90,12 +91,11 @@ struct world {
     moment moments[WORLD_MOMENTS_MAX];
     size_t moment_count;
     size_t next_moment;
-    size_t turn;   /* events, to look at one connection after the other */
-    tf_time delay; /* of the slowest connection there and back, by the route that is well */
+    size_t turn; /* events, to look at one connection after the other */
     uint64_t deliveries;
     uint64_t acks;
     uint64_t losses; /* of sessions */
-    tf_time latest;  /* delivery after its send, where P3 is checked */
+    tf_time latest;  /* by how much something came later than the way takes, where P3 is checked */
 };
 
 /* Runs a world to its end; the trace. */
@@ -108,6 +108,10 @@ void world_say(const world *w, const char *format, ...) __attribute__((format(pr
 
 tf_time world_now(const world *w);
 relay *world_relay_of(const view *v);
+/* How long something takes from that client to its relay (end 0), or back. */
+tf_time world_way(const view *v, unsigned end);
+/* P3: it came now, was begun then, and took that way. */
+void world_check_late(world *w, const view *v, tf_time begun, tf_time way);
 tf_client *world_client_of(const view *v); /* NULL: its node is down */
 void world_pull(world *w, member *m);      /* its application takes what there is */
 
