@@ -154,6 +154,9 @@ tf_err tf_hub_serve_confirm(const tf_call *call, tf_subscription *subscription)
 {
     const tf_channel *channel = subscription->channel;
     tf_args_confirm args;
+    if (subscription->over.len > 0) { /* which its subscriber is about to be told, and cannot know yet */
+        return tf_hub_refuse_call(call, TF_REFUSAL_UNAVAILABLE);
+    }
     if (tf_args_confirm_read(call->event->args, &args) != TF_OK || call->event->ref_count != 0 ||
         subscription->durable == NULL || args.epoch != channel->epoch || args.next - 1 > channel->head) {
         return tf_hub_refuse_call(call, TF_REFUSAL_BAD_REQUEST);
