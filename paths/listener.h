@@ -11,7 +11,7 @@
 
 struct event_base;
 
-#define TF_ACCEPT_TURN 32u
+#define TF_ACCEPT_TURN 16u
 
 typedef struct tf_listener tf_listener;
 

@@ -37,8 +37,8 @@ def crowd(world, build, relay, traffic, peers, *options):
     traffic beside them."""
     processes = [Hostile(world, "hold", relay.uri, "--peers", str(peers // PROCESSES), *options, build=build)
                  for _ in range(PROCESSES)]
-    before = traffic.sub.out.lines
-    began = time.monotonic()
+    traffic.send()
+    before, began = traffic.sub.out.lines, time.monotonic()
     for process in processes:
         process.go()
     while not all(process.was_served() for process in processes):
