@@ -40,8 +40,8 @@ static void end(fixture *f)
     ck_assert_uint_eq(f->heap.live_blocks, 0);
 }
 
-/* A block of records, applied. */
-static const tf_tail_block *apply(fixture *f, const tf_store_op *ops, size_t count)
+/* A block of records, to be applied. */
+static tf_tail_block *make_block(fixture *f, const tf_store_op *ops, size_t count)
 {
     size_t bytes = 0;
     for (size_t i = 0; i < count; i++) {
@@ -59,6 +59,12 @@ static const tf_tail_block *apply(fixture *f, const tf_store_op *ops, size_t cou
         block->len += size;
     }
     block->last_lsn = f->lsn - 1;
+    return block;
+}
+
+static const tf_tail_block *apply(fixture *f, const tf_store_op *ops, size_t count)
+{
+    tf_tail_block *block = make_block(f, ops, count);
     ck_assert_int_eq(tf_catalog_apply(&f->catalog, block), TF_OK);
     return block;
 }
@@ -122,6 +128,7 @@ START_TEST(catalog_appends_are_read_and_found_until_they_leave_the_tail)
     }
     ck_assert_uint_eq(tf_catalog_tail_first(channel), 51);
     ck_assert_ptr_null(tf_catalog_tail(channel, 50));
+    ck_assert_ptr_null(tf_catalog_tail(channel, 101));
     ck_assert_int_eq(find(&f, 1, "id-50", &key), TF_ERR_CLOSED);
     ck_assert_int_eq(find(&f, 1, "id-51", &key), TF_OK);
     end(&f);
@@ -134,11 +141,11 @@ START_TEST(catalog_what_is_there_already_or_has_no_channel_is_void)
     fixture f;
     begin(&f);
     tf_catalog_channel *channel = room(&f);
-    tf_store_op ops[5] = {append_op(1, 1, "a"), append_op(1, 1, "a"), append_op(2, 1, "b"), create_op(1, "room"),
-                          {.kind = TF_STORE_CLOSE, .channel = 7}};
-    const tf_tail_block *block = apply(&f, ops, 5);
+    tf_store_op ops[6] = {append_op(1, 1, "a"), append_op(1, 1, "a"), append_op(2, 1, "b"), create_op(1, "room"),
+                          {.kind = TF_STORE_CLOSE, .channel = 7}, create_op(2, "room")};
+    const tf_tail_block *block = apply(&f, ops, 6);
     ck_assert(!block->entries[0].is_void && block->entries[0].is_message);
-    for (size_t i = 1; i < 5; i++) {
+    for (size_t i = 1; i < 6; i++) {
         ck_assert(block->entries[i].is_void && !block->entries[i].is_message);
     }
     ck_assert(channel->state.head == 1 && f.catalog.channel_count == 1 && f.catalog.messages == 1);
@@ -264,6 +271,87 @@ START_TEST(catalog_reserved_appends_need_no_memory)
 }
 END_TEST
 
+/* A replay without memory applies a part, and says so; with memory it makes the rest. What is lost may be forgotten. */
+START_TEST(catalog_failed_allocation_leaves_what_can_be_applied_again)
+{
+    bool failed = true;
+    uint64_t k = 0;
+    for (; failed; k++) {
+        fixture f;
+        tf_store_cursor cursor = {.channel = 1, .owner = origin, .name = tf_slice_str("r"), .epoch = 5, .next = 1};
+        tf_store_op ops[3] = {create_op(1, "room"), append_op(1, 2, "b"),
+                              {.kind = TF_STORE_CURSOR, .channel = 1, .cursor = cursor}};
+        begin(&f);
+        tf_tail_block *block = make_block(&f, ops, 3);
+        tf_test_heap_fail_at(&f.heap, k, false);
+        tf_err err = tf_catalog_apply(&f.catalog, block);
+        failed = f.heap.failures > 0;
+        tf_test_heap_fail_never(&f.heap);
+        ck_assert(err == (failed ? TF_ERR_NOMEM : TF_OK) || (err == TF_OK && f.catalog.damage_count == 0));
+        (void)apply(&f, ops, 3);
+        const tf_catalog_channel *channel = tf_catalog_by_name(&f.catalog, tf_slice_str("room"));
+        ck_assert(channel->state.head == 2 && channel->cursor_count == 1 && channel->tail_count == 2);
+        end(&f);
+    }
+    ck_assert_uint_gt(k, 5);
+}
+END_TEST
+
+START_TEST(catalog_cursors_are_bounded_and_those_of_nothing_are_skipped)
+{
+    fixture f;
+    char name[TF_CURSOR_NAME_MAX + 2] = "";
+    begin(&f);
+    tf_catalog_channel *channel = room(&f);
+    tf_store_cursor cursor = {.channel = 9, .owner = origin, .name = tf_slice_str("lost"), .next = 1};
+    ck_assert_int_eq(tf_catalog_set_cursor(&f.catalog, &cursor), TF_OK);
+    memset(name, 'n', sizeof(name) - 1);
+    cursor = (tf_store_cursor){.channel = 1, .owner = origin, .name = tf_slice_str(name), .next = 1};
+    ck_assert_int_eq(tf_catalog_set_cursor(&f.catalog, &cursor), TF_OK);
+    cursor = (tf_store_cursor){.channel = 1, .owner = origin, .name = tf_slice_str("never"), .next = 0};
+    ck_assert_int_eq(tf_catalog_set_cursor(&f.catalog, &cursor), TF_OK);
+    ck_assert_uint_eq(channel->cursor_count, 0);
+    for (unsigned i = 0; i <= TF_CURSORS_PER_CHANNEL; i++) {
+        (void)snprintf(name, sizeof(name), "n-%u", i);
+        cursor = (tf_store_cursor){.channel = 1, .owner = origin, .name = tf_slice_str(name), .next = 1};
+        ck_assert_int_eq(tf_catalog_set_cursor(&f.catalog, &cursor),
+                         i < TF_CURSORS_PER_CHANNEL ? TF_OK : TF_ERR_LIMIT_ITEMS);
+    }
+    end(&f);
+}
+END_TEST
+
+START_TEST(catalog_damage_is_joined_bounded_and_never_doubled)
+{
+    fixture f;
+    begin(&f);
+    for (uint64_t i = 0; i < 40; i++) { /* with room between them, on two channels */
+        tf_catalog_add_damage(&f.catalog, &(tf_store_damage){1 + i % 2, 10 * i + 10, 10 * i + 12});
+    }
+    ck_assert_uint_eq(f.catalog.damage_count, 40);
+    tf_catalog_add_damage(&f.catalog, &(tf_store_damage){1, 8, 9}); /* touches the first */
+    tf_catalog_add_damage(&f.catalog, &(tf_store_damage){1, 11, 11});
+    ck_assert_uint_eq(f.catalog.damage_count, 40);
+    ck_assert_ptr_eq(tf_catalog_damage_at(&f.catalog, 1, 8), &f.catalog.damage[0]);
+    ck_assert_ptr_null(tf_catalog_damage_at(&f.catalog, 1, 7));
+    ck_assert_ptr_null(tf_catalog_damage_at(&f.catalog, 1, 13));
+    ck_assert_ptr_null(tf_catalog_damage_at(&f.catalog, 2, 10));
+    tf_store_damage *all = tf_alloc(&f.heap.mem, TF_CATALOG_DAMAGE_MAX * sizeof(*all));
+    ck_assert_ptr_nonnull(all);
+    for (uint64_t i = 0; i < TF_CATALOG_DAMAGE_MAX; i++) {
+        all[i] = (tf_store_damage){3, 10 * i + 10, 10 * i + 12};
+    }
+    tf_free(&f.heap.mem, f.catalog.damage, f.catalog.damage_capacity * sizeof(*all));
+    f.catalog.damage = all;
+    f.catalog.damage_count = TF_CATALOG_DAMAGE_MAX;
+    f.catalog.damage_capacity = TF_CATALOG_DAMAGE_MAX;
+    tf_catalog_add_damage(&f.catalog, &(tf_store_damage){1, 1, 1});
+    ck_assert_uint_eq(f.catalog.damage_count, TF_CATALOG_DAMAGE_MAX);
+    ck_assert_ptr_null(tf_catalog_damage_at(&f.catalog, 1, 1));
+    end(&f);
+}
+END_TEST
+
 START_TEST(catalog_channels_beyond_the_limit_are_refused)
 {
     fixture f;
@@ -275,6 +363,9 @@ START_TEST(catalog_channels_beyond_the_limit_are_refused)
         tf_store_channel state = {.number = number * 3, .first = 1, .name = tf_slice_str(name)};
         ck_assert_int_eq(tf_catalog_add(&f.catalog, &state, &channel), number <= 8 ? TF_OK : TF_ERR_LIMIT_ITEMS);
     }
+    tf_store_channel far = {.number = f.catalog.last_number + UINT32_MAX + 1, .first = 1, .name = tf_slice_str("far")};
+    f.catalog.channels_max++;
+    ck_assert_int_eq(tf_catalog_add(&f.catalog, &far, &channel), TF_ERR_LIMIT_ITEMS);
     ck_assert_ptr_null(tf_catalog_by_number(&f.catalog, 4));
     ck_assert_ptr_nonnull(tf_catalog_by_number(&f.catalog, 6));
     end(&f);
@@ -291,6 +382,9 @@ int main(void)
                                   catalog_trim_close_forget_and_epoch_change_the_state,
                                   catalog_cursors_are_set_moved_and_deleted,
                                   catalog_reserved_appends_need_no_memory,
+                                  catalog_failed_allocation_leaves_what_can_be_applied_again,
+                                  catalog_cursors_are_bounded_and_those_of_nothing_are_skipped,
+                                  catalog_damage_is_joined_bounded_and_never_doubled,
                                   catalog_channels_beyond_the_limit_are_refused,
                                   NULL};
     return tf_test_run("node/store/catalog", tests);

@@ -57,9 +57,22 @@ START_TEST(key_filter_without_memory_says_maybe_to_all)
 }
 END_TEST
 
+/* As if all layers were there and full: there is no further one. */
+START_TEST(key_filter_with_all_layers_full_says_maybe_to_all)
+{
+    tf_key_filter filter;
+    tf_key_filter_init(&filter, tf_test_mem(), 3);
+    filter.count = TF_KEY_FILTER_LAYERS;
+    tf_key_filter_insert(&filter, 5);
+    ck_assert(filter.saturated && filter.count == TF_KEY_FILTER_LAYERS);
+    ck_assert(tf_key_filter_may_hold(&filter, 6));
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {key_filter_empty_holds_nothing, key_filter_grown_over_layers_forgets_nothing,
-                                  key_filter_without_memory_says_maybe_to_all, NULL};
+                                  key_filter_without_memory_says_maybe_to_all,
+                                  key_filter_with_all_layers_full_says_maybe_to_all, NULL};
     return tf_test_run("node/store/key_filter", tests);
 }

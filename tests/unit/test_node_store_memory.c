@@ -171,6 +171,41 @@ START_TEST(memory_failed_allocation_refuses_and_leaves_nothing_behind)
 }
 END_TEST
 
+/* The same of all that a store takes; what was refused is taken when there is memory. */
+START_TEST(memory_failed_allocation_refuses_channels_cursors_and_large_bodies)
+{
+    static const uint8_t body[3000];
+    uint64_t k = 0;
+    bool failed = true;
+    for (; failed; k++) {
+        fixture f;
+        tf_test_heap_init(&f.heap);
+        tf_memory_store_config config = {.mem = &f.heap.mem, .hash_key = 3};
+        tf_test_heap_fail_at(&f.heap, k, false);
+        if (tf_memory_store_new(&f.memory, &config) != TF_OK) {
+            continue;
+        }
+        f.store = tf_memory_store_get(f.memory);
+        tf_store_op ops[] = {{.kind = TF_STORE_CREATE, .name = tf_slice_str("room"), .epoch = 77},
+                             append_op(1, 1, 1, "a", tf_slice_of(body, sizeof(body))),
+                             {.kind = TF_STORE_CURSOR,
+                              .channel = 1,
+                              .cursor = {.channel = 1, .name = tf_slice_str("r"), .next = 1}}};
+        for (size_t i = 0; i < 3; i++) {
+            submit(&f, &ops[i], 1);
+            if (ops[i].outcome != TF_REFUSAL_NONE) {
+                ck_assert_int_eq(ops[i].outcome, TF_REFUSAL_STORE_FULL);
+                submit(&f, &ops[i], 1);
+            }
+            ck_assert_int_eq(ops[i].outcome, TF_REFUSAL_NONE);
+        }
+        failed = f.heap.failures > 0;
+        end(&f);
+    }
+    ck_assert_uint_gt(k, 8);
+}
+END_TEST
+
 /* Trimmed and forgotten: the memory is there again. */
 START_TEST(memory_of_what_is_trimmed_and_forgotten_is_given_back)
 {
@@ -298,6 +333,7 @@ int main(void)
         memory_refused_append_takes_the_rest_of_its_channel_with_it,
         memory_channels_are_listed_closed_and_bounded,
         memory_failed_allocation_refuses_and_leaves_nothing_behind,
+        memory_failed_allocation_refuses_channels_cursors_and_large_bodies,
         memory_of_what_is_trimmed_and_forgotten_is_given_back,
         memory_is_given_back_bit_by_bit,
         memory_cursors_of_a_channel_are_bounded,

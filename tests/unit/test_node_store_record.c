@@ -1,7 +1,9 @@
 /* node/store/record: what is written is read, at every limit, and nothing else is. */
 #include <stdlib.h>
+#include <xxhash.h>
 
 #include "node/store/record.h"
+#include "proto/wire.h"
 #include "tests/support/check_main.h"
 #include "tests/support/support.h"
 
@@ -244,6 +246,25 @@ START_TEST(record_hostile_bytes_are_never_read_out_of_bounds)
 }
 END_TEST
 
+/* A record may be as large as the largest of all; a body in it may not. */
+START_TEST(record_with_a_body_beyond_the_limit_is_damaged)
+{
+    tf_writer w;
+    tf_log_record record;
+    tf_store_op op = append_of(1, 0, TF_BODY_MAX);
+    size_t size = tf_record_write(bytes, sizeof(bytes), KEY, 1, &op);
+    for (size_t more = 0; more < 2; more++) {
+        bytes[size] = 0;
+        tf_wr_init(&w, bytes + 8, 4);
+        tf_wr_u32(&w, (uint32_t)(size + more));
+        tf_wr_init(&w, bytes, 8);
+        tf_wr_u64(&w, XXH3_64bits_withSeed(bytes + 8, size + more - 8, KEY));
+        ck_assert_int_eq(tf_record_read(tf_slice_of(bytes, size + more), KEY, &record),
+                         more == 0 ? TF_OK : TF_ERR_DAMAGED);
+    }
+}
+END_TEST
+
 START_TEST(record_of_a_later_version_is_told_from_damage)
 {
     tf_store_op op = append_of(4, 0, 4);
@@ -278,6 +299,7 @@ int main(void)
                                   record_flipped_bit_anywhere_is_found,
                                   record_cut_anywhere_or_of_another_log_is_none,
                                   record_hostile_bytes_are_never_read_out_of_bounds,
+                                  record_with_a_body_beyond_the_limit_is_damaged,
                                   record_of_a_later_version_is_told_from_damage,
                                   record_bytes_are_those_of_the_description,
                                   NULL};
