@@ -326,32 +326,6 @@ START_TEST(cursor_is_taken_over_and_the_earlier_subscription_is_told)
 }
 END_TEST
 
-START_TEST(cursor_confirmed_before_its_end_is_told_is_not_refused_for_good)
-{
-    setup s;
-    uint8_t bytes[2][TF_RESULT_SMALL_MAX];
-    tf_writer w[2];
-    begin(&s);
-    raw_send_range(s.raw, 1, 5);
-    tf_args_subscribe args = durable_from(TF_FROM_FIRST, 0);
-    raw_sub first = raw_subscribe(s.raw, &args);
-    raw_expect_range(&first, 1, 5);
-    tf_wr_init(&w[0], bytes[0], sizeof(bytes[0]));
-    tf_wr_init(&w[1], bytes[1], sizeof(bytes[1]));
-    tf_args_subscribe_write(&w[0], &args);
-    tf_args_confirm_write(&w[1], &(tf_args_confirm){.epoch = first.start.epoch, .next = 4});
-    /* Both in one turn: it is over before anybody is told. */
-    (void)raw_call(s.raw, s.raw->channel, "subscribe", tf_slice_of(bytes[0], tf_wr_len(&w[0])),
-                   tf_router_new_object(s.raw->end->router));
-    tf_local confirm = raw_call(s.raw, first.object, "confirm", tf_slice_of(bytes[1], tf_wr_len(&w[1])), TF_LOCAL_NONE);
-    raw_settle(s.raw);
-    ck_assert_str_eq(raw_outcome(s.raw, confirm), "unavailable");
-    const raw_answer *answer = raw_next(&first);
-    ck_assert_str_eq(answer == NULL ? "" : answer->method, "ended");
-    end(&s);
-}
-END_TEST
-
 /* One that takes nothing is told when it takes something again; meanwhile it costs nothing. */
 START_TEST(cursor_is_taken_over_from_one_that_has_stopped_reading)
 {
@@ -600,7 +574,6 @@ int main(void)
         cursor_that_is_new_is_taken_over_before_it_is_durable,
         cursor_that_is_new_outlives_the_session_that_waits_for_it,
         cursor_is_taken_over_and_the_earlier_subscription_is_told,
-        cursor_confirmed_before_its_end_is_told_is_not_refused_for_good,
         cursor_is_taken_over_from_one_that_has_stopped_reading,
         cursor_of_another_numbering_begins_at_the_first_and_says_so,
         cursor_below_what_is_kept_gets_a_gap,

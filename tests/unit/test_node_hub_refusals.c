@@ -334,6 +334,29 @@ START_TEST(refusals_of_a_hub_that_cannot_be)
 }
 END_TEST
 
+/* Both come in one turn, so that the one that is taken over is over before anybody is told. */
+START_TEST(refusals_of_a_confirm_before_the_end_is_told_are_not_for_good)
+{
+    setup s;
+    raw_args again;
+    raw_args position;
+    begin(&s);
+    raw_send_range(s.raw, 1, 5);
+    tf_args_subscribe args = {.from = {TF_FROM_FIRST, 0}, .durable = tf_slice_str("billing"), .echo = true};
+    raw_sub first = raw_subscribe(s.raw, &args);
+    raw_expect_range(&first, 1, 5);
+    tf_args_subscribe_write(raw_begin(&again), &args);
+    tf_args_confirm_write(raw_begin(&position), &(tf_args_confirm){.epoch = first.start.epoch, .next = 4});
+    (void)raw_call(s.raw, s.raw->channel, "subscribe", raw_bytes(&again), tf_router_new_object(s.raw->end->router));
+    tf_local confirm = raw_call(s.raw, first.object, "confirm", raw_bytes(&position), TF_LOCAL_NONE);
+    raw_settle(s.raw);
+    ck_assert_str_eq(raw_outcome(s.raw, confirm), "unavailable");
+    const raw_answer *answer = raw_next(&first);
+    ck_assert_str_eq(answer == NULL ? "" : answer->method, "ended");
+    end(&s);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -347,6 +370,7 @@ int main(void)
         refusals_by_rate_end_with_a_reload,
         refusals_leave_no_work,
         refusals_of_a_hub_that_cannot_be,
+        refusals_of_a_confirm_before_the_end_is_told_are_not_for_good,
         NULL,
     };
     return tf_test_run("node/hub refusals", tests);

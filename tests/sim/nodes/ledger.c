@@ -28,7 +28,9 @@ bool ledger_peek(ledger *l, uint64_t seq, tf_stored *out)
 
 bool ledger_is_own(const ledger *l, uint64_t seq, const struct view *v)
 {
-    return seq <= LEDGER_MAX && l->entries[seq].by != NULL && l->entries[seq].by->member == v->member;
+    const entry *e = &l->entries[seq <= LEDGER_MAX ? seq : 0];
+    return e->by != NULL && e->by->member == v->member &&
+           (e->instance == 0 || e->instance == v->member->node->side.instance);
 }
 
 bool ledger_may_expire(const ledger *l, uint64_t seq)
@@ -75,7 +77,7 @@ entry ledger_find(ledger *l, uint64_t seq, const tf_node_id *origin, tf_slice cl
     if (l->w->plan.own_ids && !tf_slice_eq(client_id, tf_slice_of(id, len))) {
         world_fail(l->w, "another client id (P1)", "%s %s seq %" PRIu64, l->relay->name, l->name, seq);
     }
-    return (entry){v, number};
+    return (entry){.by = v, .number = number};
 }
 
 /* That send is the message of that seq, as the store or a client says. */
@@ -99,6 +101,7 @@ static void note(ledger *l, uint64_t seq, entry found)
                    found.by->member->name, found.number);
     }
     s->seq = seq;
+    found.instance = found.instance == 0 ? e->instance : found.instance;
     *e = found;
 }
 
@@ -153,6 +156,7 @@ static bool look_at(ledger *l, uint64_t seq)
     if (stored.seq != seq || stored.epoch != l->epoch) {
         world_fail(l->w, "another seq (P1)", "%s %s seq %" PRIu64, l->relay->name, l->name, seq);
     }
+    found.instance = stored.instance;
     note(l, seq, found);
     return true;
 }
@@ -213,7 +217,7 @@ void ledger_tell(ledger *l, struct view *by, unsigned number, uint64_t seq, uint
     if (l->epoch != 0 && epoch != 0 && l->epoch != epoch) {
         world_fail(l->w, "another epoch", "%s %s: nothing was lost", l->relay->name, l->name);
     }
-    note(l, seq, (entry){by, number});
+    note(l, seq, (entry){.by = by, .number = number});
     l->known = seq > l->known ? seq : l->known;
     l->epoch_known = l->epoch_known || l->epoch != 0;
 }

@@ -12,8 +12,9 @@ struct view;
 struct world;
 
 typedef struct entry {
-    struct view *by; /* NULL: not known */
-    unsigned number; /* of its sends */
+    struct view *by;   /* NULL: not known */
+    unsigned number;   /* of its sends */
+    uint64_t instance; /* of the process that sent it, as the store says; 0: not known */
 } entry;
 
 typedef struct ledger {
@@ -43,7 +44,7 @@ void ledger_tell(ledger *l, struct view *by, unsigned number, uint64_t seq, uint
 bool ledger_peek(ledger *l, uint64_t seq, tf_stored *out);
 /* The send that is a stored message, by its body, which is compared whole. Fails if there is no such send. */
 entry ledger_find(ledger *l, uint64_t seq, const tf_node_id *origin, tf_slice client_id, tf_slice body);
-/* Is the message of that seq one of this view's own? */
+/* Is the message of that seq of this very process of the view's node (S8)? */
 bool ledger_is_own(const ledger *l, uint64_t seq, const struct view *v);
 /* Was it allowed to expire by now? */
 bool ledger_may_expire(const ledger *l, uint64_t seq);

@@ -115,6 +115,10 @@ void world_check_late(world *w, const view *v, tf_time begun, tf_time way);
 tf_client *world_client_of(const view *v); /* NULL: its node is down */
 void world_pull(world *w, member *m);      /* its application takes what there is */
 
+/* world_cast.c */
+void world_cast(world *w);
+tf_time world_session_timeout(const world *w);
+
 /* world_steps.c */
 void world_begin_step(world *w, const step *s);
 void world_end_step(world *w, const step *s);
