@@ -22,10 +22,9 @@ def output(*command):
 class Build:
     """names: patterns of the programs that are wanted."""
 
-    def __init__(self, folder, jobs, sanitize, names):
-        self.folder, self.sanitize = os.path.abspath(folder), sanitize
-        sanitizers = f"-DTF_SANITIZE={'ON' if sanitize else 'OFF'}"
-        output("cmake", "-S", ROOT, "-B", self.folder, "-G", "Ninja", *OPTIONS, sanitizers)
+    def __init__(self, folder, jobs, names):
+        self.folder = os.path.abspath(folder)
+        output("cmake", "-S", ROOT, "-B", self.folder, "-G", "Ninja", *OPTIONS)
         with open(os.path.join(self.folder, "compile_commands.json"), encoding="utf-8") as file:
             self.compilations = {entry["file"]: entry for entry in json.load(file)}
         targets = output("ninja", "-C", self.folder, "-t", "targets", "all").splitlines()
@@ -48,7 +47,7 @@ class Build:
         while "ccache" in os.path.basename(words[0]):
             words = words[1:]
         words = words[:words.index("-o")]
-        return [*words, "-g0", f"-fmacro-prefix-map={source.removesuffix(path)}={ROOT}/", "-o", target, "-c", source]
+        return [*words, f"-fmacro-prefix-map={source.removesuffix(path)}={ROOT}/", "-o", target, "-c", source]
 
     def linker(self, path, replaced, folder):
         """The command that links the library with the object of path, with replaced in its place, into folder."""

@@ -36,8 +36,8 @@ MEMORY = 4 << 20  # KiB
 
 
 class Test:
-    def __init__(self, name, command, memory):
-        self.name, self.command, self.memory, self.seconds = name, command, memory, None
+    def __init__(self, name, command):
+        self.name, self.command, self.seconds = name, command, None
 
     def is_named_after(self, path):
         module = re.sub(r"\W", "_", os.path.splitext(path)[0])
@@ -46,7 +46,7 @@ class Test:
     def run(self, environment, folder):
         """Does it pass? Or: crash, hang, failure."""
         limit = 600 if self.seconds is None else int(self.seconds * SLOWER + EXTRA)
-        bounds = f"ulimit -t {limit}; ulimit -c 0; ulimit -v {self.memory}"
+        bounds = f"ulimit -t {limit}; ulimit -c 0; ulimit -v {MEMORY}"
         bounded = ["sh", "-c", bounds + '; exec "$@"', "sh", *self.command]
         nothing = subprocess.DEVNULL
         with subprocess.Popen(bounded, env=environment, cwd=folder, stdin=nothing, stdout=nothing, stderr=nothing,
@@ -209,8 +209,7 @@ def tests_of(made, patterns):
         wanted, *arguments = pattern.split(" ")
         for name in sorted(fnmatch.filter(made.tests, wanted)):
             command = made.tests[name]
-            tests.append(Test(pattern if arguments else name, [command[0], *(arguments or command[1:])],
-                              "unlimited" if made.sanitize else MEMORY))
+            tests.append(Test(pattern if arguments else name, [command[0], *(arguments or command[1:])]))
     return tests
 
 
@@ -258,9 +257,7 @@ def main():
     parser.add_argument("--tests", default="", help="only tests whose names this regular expression finds")
     parser.add_argument("--list", action="store_true", help="only say which would be tried")
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--build", help="folder of the build (build/mutate, build/mutate-san)")
-    parser.add_argument("--sanitize", action="store_true",
-                        help="with the sanitizers: slow; for the survivors of a run without")
+    parser.add_argument("--build", default=os.path.join(build.ROOT, "build", "mutate"))
     parser.add_argument("--explain", default=os.path.join(here, "explained.txt"))
     parser.add_argument("--log", type=argparse.FileType("a"), help="a line of JSON for each mutant is added to it")
     parser.add_argument("--again", help="only those that survived according to this log, and are not explained")
@@ -268,9 +265,8 @@ def main():
     unknown = set(options.areas) - set(AREAS)
     if unknown:
         parser.error(f"no such area: {' '.join(unknown)}")
-    folder = options.build or os.path.join(build.ROOT, "build", "mutate-san" if options.sanitize else "mutate")
     names = {pattern.split(" ")[0] for area in options.areas or AREAS for pattern in AREAS[area]["tests"]}
-    made = None if options.list else build.Build(folder, options.jobs, options.sanitize, names)
+    made = None if options.list else build.Build(options.build, options.jobs, names)
     kinds = operators.families(read(path) for folder in ("proto", "dedup", "paths", "node", "node/store")
                                for path in found(f"{folder}/*.[ch]"))
     passed = [run_area(area, options, made, kinds) for area in options.areas or AREAS]
