@@ -4,6 +4,14 @@
 #include "tests/support/check_main.h"
 #include "tests/unit/raw_calls.h"
 
+/* An assertion of Check for each of so many takes longer than what it looks at. */
+#define HOLDS(condition)                                                                                               \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            ck_abort_msg("%s", #condition);                                                                            \
+        }                                                                                                              \
+    } while (0)
+
 typedef struct setup {
     world w;
     world_node *node;
@@ -128,6 +136,27 @@ static const char *open_outcome(setup *s, const char *name)
     tf_args_open_write(raw_begin(&args), &(tf_args_open){.channel = tf_slice_str(name)});
     return raw_outcome(s->raw, raw_ask(s->raw, raw_root(s->raw), "open", &args));
 }
+
+/* What an application makes and holds has its end, too. */
+START_TEST(limits_objects_of_the_application_are_bounded)
+{
+    static setup s;
+    tf_local local = TF_LOCAL_NONE;
+    begin(&s);
+    for (size_t i = 0; i < TF_APP_HELD_MAX; i++) {
+        HOLDS(tf_hub_promise_new(s.node->hub, NULL, &local) == TF_OK);
+    }
+    ck_assert_int_eq(tf_hub_promise_new(s.node->hub, NULL, &local), TF_ERR_LIMIT_ITEMS);
+    for (size_t i = 0; i < TF_APP_OBJECTS_MAX; i++) {
+        HOLDS(tf_hub_object_new(s.node->hub, NULL, &local) == TF_OK);
+    }
+    tf_local last = local;
+    ck_assert_int_eq(tf_hub_object_new(s.node->hub, NULL, &local), TF_ERR_LIMIT_ITEMS);
+    tf_hub_object_free(s.node->hub, s.w.now, last);
+    ck_assert_int_eq(tf_hub_object_new(s.node->hub, NULL, &local), TF_OK);
+    end(&s);
+}
+END_TEST
 
 /* What has ended is no longer counted. */
 START_TEST(limits_subscriptions_that_ended_make_room)
@@ -302,6 +331,7 @@ int main(void)
         limits_reads_that_wait_go_with_their_session,
         limits_read_without_an_answer_does_nothing,
         limits_message_beyond_what_the_reader_takes_is_refused_to_it,
+        limits_objects_of_the_application_are_bounded,
         limits_subscriptions_that_ended_make_room,
         limits_channels_in_memory_are_bounded,
         limits_total_rate_of_a_relay_holds,

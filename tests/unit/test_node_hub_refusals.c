@@ -174,6 +174,7 @@ START_TEST(refusals_by_the_store_reach_those_who_wait)
         raw_settle(s.raw);
         ck_assert_str_eq(raw_outcome(s.raw, first), tf_refusal_name(codes[i]));
         ck_assert_str_eq(raw_outcome(other, again), tf_refusal_name(codes[i]));
+        ck_assert_uint_eq(raw_pair(other)->end[1].conn->guard_count, i == 0 ? 1 : 0); /* for now: it is waited for */
         s.node->stub.refuse = TF_REFUSAL_NONE;
         tf_local last = raw_send(s.raw, "a", "x");
         raw_settle(s.raw);
@@ -181,6 +182,40 @@ START_TEST(refusals_by_the_store_reach_those_who_wait)
         end(&s);
         free(other);
     }
+}
+END_TEST
+
+/* P6: what has gathered behind a send that the store refuses is refused with it, wherever in its group that stood. */
+START_TEST(refusals_by_the_store_keep_the_order)
+{
+    static setup s;
+    begin(&s);
+    tf_local room = s.raw->channel;
+    raw_open(s.raw, "other");
+    tf_local other = s.raw->channel;
+    s.node->stub.hold = true;
+    tf_local first = raw_send(s.raw, "first", "x");
+    raw_settle(s.raw);
+    tf_local in_front = raw_send(s.raw, "in-front", "x");
+    s.raw->channel = room;
+    tf_local refused = raw_send(s.raw, "a", "x");
+    raw_settle(s.raw);
+    ck_assert(stub_release(&s.node->stub));
+    raw_settle(s.raw);
+    ck_assert_str_eq(raw_outcome(s.raw, first), "acked");
+    tf_local behind = raw_send(s.raw, "b", "x");
+    raw_settle(s.raw);
+    s.node->stub.refuse = TF_REFUSAL_STORE_FULL;
+    ck_assert(stub_release(&s.node->stub));
+    s.node->stub.refuse = TF_REFUSAL_NONE;
+    s.node->stub.hold = false;
+    raw_settle(s.raw);
+    const tf_local promises[] = {in_front, refused, behind};
+    for (size_t i = 0; i < 3; i++) {
+        ck_assert_str_eq(raw_outcome(s.raw, promises[i]), "store_full");
+    }
+    ck_assert(store_head(s.node, "room") == 0 && other != room);
+    end(&s);
 }
 END_TEST
 
@@ -233,6 +268,8 @@ START_TEST(refusals_none_for_a_resend_without_an_answer)
     raw_settle(s.raw);
     ck_assert_uint_eq(raw_ack(s.raw, first).seq, 1);
     ck_assert_uint_eq(store_head(s.node, "room"), 1);
+    tf_args_open_write(raw_begin(&args), &(tf_args_open){.channel = tf_slice_str("room")});
+    raw_tell(s.raw, raw_root(s.raw), "open", &args); /* nor of what is opened */
     end(&s);
 }
 END_TEST
@@ -364,6 +401,7 @@ int main(void)
         refusals_of_a_store_that_cannot_tell,
         refusals_of_new_channels_in_a_drain,
         refusals_by_the_store_reach_those_who_wait,
+        refusals_by_the_store_keep_the_order,
         refusals_for_good_lift_the_guard,
         refusals_none_for_a_resend_without_an_answer,
         refusals_of_sinks_that_are_none,
