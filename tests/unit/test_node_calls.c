@@ -407,6 +407,56 @@ START_TEST(calls_every_refusal_fits_its_answer_and_is_found_by_name)
 }
 END_TEST
 
+/* What is there only sometimes is told apart from what is not. */
+START_TEST(calls_state_of_a_ref_says_what_is_there)
+{
+    for (unsigned i = 0; i < 8; i++) {
+        const tf_ref_state wrote = {.ref = 4,
+                                    .local = 5,
+                                    .is_revoked = (i & 1) != 0,
+                                    .is_retired = (i & 2) != 0,
+                                    .retired = (i & 2) != 0 ? 6 : 0,
+                                    .is_mentioned = (i & 4) != 0,
+                                    .mentioned = (i & 4) != 0 ? 7 : 0};
+        uint8_t bytes[128];
+        tf_writer w;
+        tf_ref_state read;
+        tf_wr_init(&w, bytes, sizeof(bytes));
+        tf_ref_state_write(&w, &wrote);
+        ck_assert_int_eq(tf_ref_state_read(tf_slice_of(bytes, tf_wr_len(&w)), &read), TF_OK);
+        ck_assert(read.is_revoked == wrote.is_revoked && read.is_retired == wrote.is_retired);
+        ck_assert(read.is_mentioned == wrote.is_mentioned && read.retired == wrote.retired);
+        ck_assert_uint_eq(read.mentioned, wrote.mentioned);
+    }
+}
+END_TEST
+
+START_TEST(calls_refusal_that_is_none_is_malformed)
+{
+    static uint8_t text[TF_REFUSAL_MESSAGE_MAX + 1];
+    static const struct {
+        size_t code;
+        size_t message;
+        tf_err err;
+    } rows[] = {{1, 0, TF_OK},
+                {TF_REFUSAL_CODE_MAX, TF_REFUSAL_MESSAGE_MAX, TF_OK},
+                {0, 0, TF_ERR_PEER_SYNTAX},
+                {TF_REFUSAL_CODE_MAX + 1, 0, TF_ERR_PEER_SYNTAX},
+                {1, TF_REFUSAL_MESSAGE_MAX + 1, TF_ERR_PEER_SYNTAX}};
+    memset(text, 'x', sizeof(text));
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        uint8_t bytes[512];
+        tf_writer w;
+        tf_result_refusal read;
+        tf_wr_init(&w, bytes, sizeof(bytes));
+        tf_result_refusal_write(&w, &(tf_result_refusal){.code = tf_slice_of(text, rows[i].code),
+                                                         .message = tf_slice_of(text, rows[i].message)});
+        ck_assert(tf_wr_ok(&w));
+        ck_assert_int_eq(tf_result_refusal_read(tf_slice_of(bytes, tf_wr_len(&w)), &read), rows[i].err);
+    }
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -418,6 +468,8 @@ int main(void)
         calls_what_is_optional_and_absent_is_its_default,
         calls_refusal_without_retryable_takes_it_from_the_code,
         calls_every_refusal_fits_its_answer_and_is_found_by_name,
+        calls_state_of_a_ref_says_what_is_there,
+        calls_refusal_that_is_none_is_malformed,
         NULL,
     };
     return tf_test_run("node/calls", tests);

@@ -76,6 +76,15 @@ static tf_err first_has_another_object(void)
     return err;
 }
 
+static tf_err first_holds_its_object(void)
+{
+    tf_err err = tf_hub_hold(cw.nodes[0]->hub, object, NULL);
+    if (err == TF_OK) {
+        tf_hub_release(cw.nodes[0]->hub, cw.w.now, object);
+    }
+    return err;
+}
+
 /* Answers, without memory as soon as there is some. */
 static void answer(tf_hub *hub, tf_local promise)
 {
@@ -166,6 +175,7 @@ static tf_err (*const steps[])(void) = {
     first_sends,
     first_sends,
     first_publishes,
+    first_holds_its_object,
     second_looks_up,
     second_calls,
     first_sends,
