@@ -6,7 +6,6 @@
 #define SILENT_BYTES 12000u /* keepalives, probes and their answers of one connection, with the default keepalive */
 #define FIXED_BYTES ((size_t)1536 * 1024) /* a hub is large by itself */
 #define EVENTS_BETWEEN 3u                 /* a look costs more than most events */
-#define CONN_BYTES ((size_t)512 * 1024)
 
 static const char *name_of(const world *w, const bearer *b, unsigned end)
 {
@@ -26,14 +25,20 @@ static void check_link(world *w, const bearer *b, unsigned end)
     }
 }
 
-/* What a node may take: windows both ways and the queue of each connection, and what an application has not taken. */
+static size_t queue_of(const sim_node *node)
+{
+    return node->config.hub.out_queue_bytes == 0 ? TF_OUT_QUEUE_BYTES : node->config.hub.out_queue_bytes;
+}
+
+/* What a node may take: windows both ways and the queue of each connection, what is being committed or sent, and what an
+ * application has not taken. */
 static size_t bound_of(const world *w, const sim_node *node)
 {
     size_t conns = node->is_relay ? cluster_bearer_count(w->cluster) : node->peer_count;
     size_t slow = (w->plan.kinds & KIND_BIT(STEP_SLOW)) != 0 && !node->is_relay ? TF_CLIENT_EVENT_BYTES : 0;
-    size_t bodies =
-        w->plan.big_bodies ? (size_t)TF_MAX_IN_FLIGHT * PUBLISHER_BODY_MAX : 0; /* being committed, or sent */
-    return FIXED_BYTES + conns * (CONN_BYTES + bodies + slow * w->plan.channels);
+    size_t bodies = w->plan.big_bodies ? (size_t)TF_MAX_IN_FLIGHT * PUBLISHER_BODY_MAX : 0;
+    size_t conn = 2 * (size_t)node->config.window_bytes + queue_of(node) + bodies + SLACK;
+    return FIXED_BYTES + conns * (conn + slow * w->plan.channels);
 }
 
 static void check_end(world *w, const bearer *b, unsigned end)
@@ -43,7 +48,7 @@ static void check_end(world *w, const bearer *b, unsigned end)
     if (conn == NULL || node->state == NODE_DOWN) {
         return;
     }
-    size_t most = node->config.hub.out_queue_bytes == 0 ? TF_OUT_QUEUE_BYTES : node->config.hub.out_queue_bytes;
+    size_t most = queue_of(node);
     size_t waits = tf_session_out_bytes(tf_conn_session(conn));
     if (waits > most + SLACK) {
         world_fail(w, "more waits than the queue may hold (P7)", "%s: %zu bytes", node->config.name, waits);
