@@ -163,6 +163,12 @@ START_TEST(memory_names_and_keys_of_one_hash_are_told_apart)
                 ck_assert_uint_eq(found_in_memory(&store, orders[i][of], &origin, "c"), 2);
             }
         }
+        for (size_t k = 0; k < 3; k++) {
+            submit(&store, (tf_store_op){.kind = TF_STORE_FORGET, .channel = orders[i][k], .time_ms = 3});
+            for (size_t of = 0; of < 3; of++) {
+                ck_assert_uint_eq(found_in_memory(&store, orders[i][of], &origin, "c"), of <= k ? 0 : 2);
+            }
+        }
         tf_memory_store_free(memory);
         ck_assert_uint_eq(heap.live_blocks, 0);
     }
