@@ -16,7 +16,8 @@ static size_t x, r, y;
 static size_t line_x, line_y;
 static tf_local at_relay; /* the service of Y at R, */
 static tf_local at_x;     /* and at X */
-static tf_local pending;  /* decided by R */
+static tf_local pending;  /* decided by R, */
+static tf_local mine;     /* and by X */
 static tf_local calls[CALLS];
 static size_t call_count;
 static size_t came[CALLS]; /* answers of them */
@@ -27,16 +28,17 @@ static tf_router *router(size_t node)
     return net.nodes[node].router;
 }
 
-/* Without memory nothing is done, and the promise is never resolved. */
-static void resolve(size_t node, const tf_answer *answer)
+/* False: without memory nothing is done, and the promise is not resolved. */
+static bool resolve(size_t node, const tf_answer *answer)
 {
     tf_err err = tf_router_resolve(router(node), net.now, answer, 1);
     ck_assert(err == TF_OK || err == TF_ERR_NOMEM);
+    return err == TF_OK;
 }
 
-static void resolve_with(size_t node, tf_local promise, tf_mention object)
+static bool resolve_with(size_t node, tf_local promise, tf_mention object)
 {
-    resolve(node, &(tf_answer){.promise = promise, .kind = TF_RESOLUTION_OBJECT, .object = object});
+    return resolve(node, &(tf_answer){.promise = promise, .kind = TF_RESOLUTION_OBJECT, .object = object});
 }
 
 static void answered(const tf_router_event *event)
@@ -54,8 +56,16 @@ static void answered(const tf_router_event *event)
 static void decide(tf_local object)
 {
     if (pending != TF_LOCAL_NONE) {
-        resolve_with(r, pending, (tf_mention){object, TF_REF_OBJECT});
+        (void)resolve_with(r, pending, (tf_mention){object, TF_REF_OBJECT});
         pending = TF_LOCAL_NONE;
+    }
+}
+
+/* What waited for it at X goes to Y, or comes back. */
+static void decide_mine(void)
+{
+    if (mine != TF_LOCAL_NONE && resolve_with(x, mine, (tf_mention){at_x, TF_REF_OBJECT})) {
+        mine = TF_LOCAL_NONE;
     }
 }
 
@@ -65,14 +75,14 @@ static void called(size_t node, const tf_router_event *event)
         at_relay = event->refs[0].local;
         tf_router_hold(router(node), at_relay);
     } else if (tf_slice_eq(event->method, tf_slice_str("service"))) {
-        resolve_with(node, event->result, (tf_mention){at_relay, TF_REF_OBJECT});
+        (void)resolve_with(node, event->result, (tf_mention){at_relay, TF_REF_OBJECT});
     } else if (tf_slice_eq(event->method, tf_slice_str("promise"))) {
         pending = event->result;
     } else if (tf_slice_eq(event->method, tf_slice_str("echo"))) {
-        resolve_with(node, event->result, event->refs[0]);
+        (void)resolve_with(node, event->result, event->refs[0]);
     } else if (event->result != TF_LOCAL_NONE && !unanswered) {
-        resolve(node, &(tf_answer){
-                          .promise = event->result, .kind = TF_RESOLUTION_DATA, .data = tf_slice_str("ok")});
+        (void)resolve(node, &(tf_answer){
+                                .promise = event->result, .kind = TF_RESOLUTION_DATA, .data = tf_slice_str("ok")});
     }
 }
 
@@ -106,6 +116,7 @@ static void begin(void)
     at_relay = TF_LOCAL_NONE;
     at_x = TF_LOCAL_NONE;
     pending = TF_LOCAL_NONE;
+    mine = TF_LOCAL_NONE;
     call_count = 0;
     memset(came, 0, sizeof(came));
     unanswered = false;
@@ -165,6 +176,9 @@ static tf_local root_at_x(void)
 static void tell_story(void)
 {
     tf_mention many[MANY];
+    mine = tf_router_new_promise(router(x));
+    (void)ask(mine, "call", NULL, 0);
+    decide_mine();
     tf_local promise = ask(root_at_x(), "promise", NULL, 0);
     tf_local held = ask(promise, "call", NULL, 0);
     tf_mention known = {held, TF_REF_PROMISE};
@@ -190,6 +204,7 @@ static void tell_story(void)
 
 static void end(void)
 {
+    decide_mine();
     end_failed(true);
     for (size_t i = 0; i < call_count; i++) {
         ck_assert_uint_eq(came[i], 1);
@@ -220,6 +235,38 @@ START_TEST(router_failed_allocation_costs_at_most_sessions_and_no_answer)
         }
         ck_assert_uint_gt(k, 20);
     }
+}
+END_TEST
+
+/* Calls wait at R whose results Y knows already. When they go to Y after all each needs a second name there, for which
+ * there is no memory at some time. */
+START_TEST(router_call_without_memory_for_a_second_name_is_refused)
+{
+    size_t refused = 0;
+    for (uint64_t k = 0; k < 8; k++) {
+        tf_router_stats stats;
+        begin();
+        join();
+        for (size_t i = 0; i < 100; i++) { /* so that no room is left from before */
+            ck_assert_uint_ne(tf_router_new_promise(router(r)), TF_LOCAL_NONE);
+        }
+        tf_local promise = ask(root_at_x(), "promise", NULL, 0);
+        for (size_t i = 0; i < 3; i++) {
+            tf_mention known = {ask(promise, "call", NULL, 0), TF_REF_PROMISE};
+            (void)ask(at_x, "keep", &known, 1);
+        }
+        carry(line_x, 0);
+        carry(line_y, 0);
+        tf_test_heap_fail_at(&heap, k, true);
+        decide(at_relay);
+        tf_test_heap_fail_never(&heap);
+        tf_router_get_stats(router(r), &stats);
+        refused += stats.overloaded;
+        end_failed(false);
+        tf_test_net_run(&net);
+        end();
+    }
+    ck_assert_uint_gt(refused, 0);
 }
 END_TEST
 
@@ -266,6 +313,7 @@ int main(void)
 {
     const TTest *const tests[] = {
         router_failed_allocation_costs_at_most_sessions_and_no_answer,
+        router_call_without_memory_for_a_second_name_is_refused,
         router_guard_without_memory_is_for_all_targets,
         NULL,
     };

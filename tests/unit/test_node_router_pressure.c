@@ -274,6 +274,36 @@ START_TEST(router_guard_is_per_target)
 }
 END_TEST
 
+/* Two guards; X knows of the first refusal, and not of the second: what it sends to the first target goes on. */
+START_TEST(router_guard_is_lifted_when_its_own_refusal_was_processed)
+{
+    tf_router_stats stats;
+    tf_local result = TF_LOCAL_NONE;
+    begin();
+    ck_assert_int_eq(send(x, tf_test_net_root(&net, line_x, x), "promise", tf_slice_str(""), &result), TF_OK);
+    for (uint16_t i = 0; i < TF_HELD_ITEMS_MAX + 1; i++) {
+        call_to(0, result, i, 16);
+    }
+    carry_to_relay();
+    carry_back();
+    for (uint16_t i = 0; i < TF_SHARE_ITEMS + 1; i++) {
+        call(0, (uint16_t)(1100 + i), 16);
+    }
+    carry_to_relay();
+    tf_local first = pending;
+    answer_with(r, first, (tf_mention){net.nodes[r].root, TF_REF_OBJECT});
+    tf_test_net_take(&net, r);
+    tf_router_get_stats(router(r), &stats);
+    ck_assert_uint_eq(stats.overloaded, 2);
+    call_to(0, result, 3000, 16);
+    call(0, 3001, 16);
+    carry_to_relay();
+    tf_router_get_stats(router(r), &stats);
+    ck_assert_uint_eq(stats.overloaded, 3); /* the one to the second target */
+    tf_test_net_clear(&net);
+}
+END_TEST
+
 START_TEST(router_messages_held_for_a_promise_are_bounded_by_sender)
 {
     begin();
@@ -367,6 +397,7 @@ int main(void)
         router_share_of_a_sender_is_bounded_in_bytes,
         router_after_a_refusal_later_calls_are_refused_until_it_was_processed,
         router_guard_is_per_target,
+        router_guard_is_lifted_when_its_own_refusal_was_processed,
         router_messages_held_for_a_promise_are_bounded_by_sender,
         router_message_that_a_next_hop_does_not_take_is_rejected_as_too_large,
         router_results_that_a_next_hop_owes_are_bounded,
