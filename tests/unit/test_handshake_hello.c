@@ -130,6 +130,21 @@ START_TEST(hello_out_of_bounds_is_not_written)
 }
 END_TEST
 
+START_TEST(hello_welcome_out_of_bounds_is_not_written)
+{
+    uint8_t buf[2048];
+    size_t len = 0;
+    for (size_t i = 0; i < 4; i++) {
+        tf_welcome welcome = {TF_VERSION_MAX, TF_GENERATION_MAX, UINT64_MAX, full_hello().offer};
+        welcome.offer.resume.session = 0;
+        welcome.version = i == 1 ? 0 : welcome.version;
+        welcome.offer.datagram.ciphers = i == 2 ? 0 : welcome.offer.datagram.ciphers; /* no cipher that is known */
+        welcome.offer.keepalive_ms = i == 3 ? 0 : welcome.offer.keepalive_ms;
+        ck_assert_msg(tf_welcome_encode(&welcome, buf, sizeof(buf), &len) == (i == 0 ? TF_OK : TF_ERR_USAGE), "row %zu", i);
+    }
+}
+END_TEST
+
 /* -- reading: a map from text -------------------------------------------------------------------------------------- */
 
 /* A small JSON-like text to MessagePack: maps, lists, strings, numbers (with '-' a negative one), t, f, n (nil), and
@@ -506,6 +521,7 @@ int main(void)
         hello_welcome_comes_back_as_it_was,
         hello_without_room_is_an_error,
         hello_out_of_bounds_is_not_written,
+        hello_welcome_out_of_bounds_is_not_written,
         hello_map_that_is_right_is_read,
         hello_limit_beyond_32_bits_is_the_largest,
         hello_map_that_is_malformed_is_refused,

@@ -99,6 +99,56 @@ START_TEST(router_object_revoked_twice_before_it_was_told_is_told_once_and_hard)
 }
 END_TEST
 
+/* It was taken from the application when it waited at this node: its answer says that it could not go on. */
+START_TEST(router_call_that_waited_and_cannot_go_on_is_refused)
+{
+    limits = tf_pair_limits();
+    limits.max_results = 2;
+    begin(&limits);
+    for (size_t i = 0; i < 2; i++) {
+        (void)tf_pair_send(&pair, A, TF_PAIR_PEER_ROOT, "m", true);
+    }
+    tf_local promise = tf_pair_new_promise(&pair, A);
+    tf_local result = tf_pair_send(&pair, A, promise, "waits", true);
+    tf_pair_resolve_object(&pair, A, promise, TF_PAIR_PEER_ROOT);
+    size_t told = 0;
+    for (tf_router_event event; tf_router_next_event(pair.side[A].router, &event);) {
+        if (event.type == TF_ROUTER_RESOLVED && event.local == result) {
+            ck_assert(tf_slice_eq(event.data, tf_code_rejection(TF_CODE_OVERLOADED)));
+            told++;
+        }
+    }
+    ck_assert_uint_eq(told, 1);
+    ck_assert_uint_eq(tf_pair_node(&pair, A).held_items, 0);
+    tf_pair_free(&pair);
+}
+END_TEST
+
+/* The last event of a turn is of what nobody needs any more: then the session may end like at any other. */
+START_TEST(router_session_may_end_with_the_last_event_of_its_turn)
+{
+    tf_local object = TF_LOCAL_NONE;
+    tf_local import = tf_pair_export(&pair, &object);
+    tf_router *router = pair.side[A].router;
+    tf_router_event event = {.type = TF_ROUTER_DELIVER};
+    pair.side[B].holds = false;
+    tf_pair_settle(&pair);
+    tf_pair_release(&pair, B, import);
+    (void)tf_pair_flush(&pair, B);
+    ck_assert_int_eq(tf_router_recv(router, pair.side[A].session, pair.now, tf_pair_next(&pair, A)), TF_OK);
+    while (event.type != TF_ROUTER_GONE) {
+        ck_assert(tf_router_next_event(router, &event));
+    }
+    ck_assert_uint_eq(event.local, object);
+    tf_router_detach(router, pair.now, pair.side[A].session);
+    while (tf_router_next_event(router, &event)) {
+        ck_assert_uint_ne(event.local, object);
+    }
+    ck_assert(!tf_router_has_events(router));
+    tf_pair_free(&pair);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -106,6 +156,8 @@ int main(void)
         router_object_that_was_never_made_cannot_be_mentioned,
         router_revokes_only_objects_of_its_own,
         router_object_revoked_twice_before_it_was_told_is_told_once_and_hard,
+        router_call_that_waited_and_cannot_go_on_is_refused,
+        router_session_may_end_with_the_last_event_of_its_turn,
         NULL,
     };
     return tf_test_run("node/router wrongly used", tests);

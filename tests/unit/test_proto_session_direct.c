@@ -97,6 +97,33 @@ START_TEST(session_that_has_ended_counts_and_trims_nothing)
 }
 END_TEST
 
+/* An ack that is due goes when there is memory for it. */
+START_TEST(session_ack_without_memory_goes_later)
+{
+    tf_session_limits limits = tf_pair_limits();
+    begin(&limits);
+    tf_session *b = pair.side[B].session;
+    tf_slice message;
+    tf_local promise = tf_pair_send_promise(&pair, A, "p");
+    tf_pair_deliver_all(&pair, B);
+    tf_pair_resolve_data(&pair, A, promise, "x");
+    tf_pair_deliver_all(&pair, B); /* a RESOLVE obliges to ack */
+    while (tf_session_peek_out(b, &message)) {
+        tf_session_pop_out(b);
+    }
+    tf_session_trim(b);
+    tf_time due = tf_session_deadline(b);
+    ck_assert_uint_ne(due, TF_NEVER);
+    tf_test_heap_fail_at(tf_test_heap_shared(), 0, false);
+    ck_assert_int_eq(tf_session_tick(b, due), TF_ERR_NOMEM);
+    tf_test_heap_fail_never(tf_test_heap_shared());
+    ck_assert(!tf_session_peek_out(b, &message));
+    ck_assert_int_eq(tf_session_tick(b, due), TF_OK);
+    ck_assert(tf_session_peek_out(b, &message));
+    tf_pair_free(&pair);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -104,6 +131,7 @@ int main(void)
         session_delivery_with_a_method_or_refs_that_cannot_be_is_refused,
         session_delivery_with_a_result_that_cannot_be_is_refused,
         session_that_has_ended_counts_and_trims_nothing,
+        session_ack_without_memory_goes_later,
         NULL,
     };
     return tf_test_run("proto/session, as its router uses it", tests);
