@@ -81,7 +81,7 @@ def run_tests(folder, jobs, tests):
         for name in names:
             if name.endswith(".gcda"):
                 os.remove(os.path.join(path, name))
-    run = subprocess.run(["ctest", "--test-dir", folder, "-L", "^unit$", "-R", tests, "-j", str(jobs),
+    run = subprocess.run(["ctest", "--test-dir", folder, "-L", "^unit$", "-R", tests, "-E", "^bench_", "-j", str(jobs),
                           "--timeout", "3000"],
                          env={**os.environ, "CK_FORK": "no"}, stdout=sys.stderr, check=False)
     passed = run.returncode == 0

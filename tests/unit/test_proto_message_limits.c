@@ -200,6 +200,33 @@ START_TEST(message_without_room_marks_the_writer_full)
 }
 END_TEST
 
+/* How far a resolution has come is 1 to 127 where it is told at all (D13). */
+START_TEST(message_hops_beyond_their_bounds_are_malformed)
+{
+    static const struct {
+        uint8_t hops[2]; /* as MessagePack */
+        size_t len;
+        tf_err err;
+    } rows[] = {{{0x01}, 1, TF_OK},
+                {{TF_HOPS_WIRE_MAX}, 1, TF_OK},
+                {{0x00}, 1, TF_ERR_PEER_SYNTAX},
+                {{0xcc, TF_HOPS_WIRE_MAX + 1}, 2, TF_ERR_PEER_SYNTAX},
+                {{0xff}, 1, TF_ERR_PEER_SYNTAX}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        uint8_t line[64];
+        tf_writer w;
+        tf_message m;
+        tf_told told = {.ref = tf_ref_make(1, TF_REF_PROMISE, TF_SIDE_DIALLER), .data = tf_slice_str("x"), .hops = 1};
+        tf_wr_init(&w, line, sizeof(line));
+        tf_message_write_resolve_head(&w, 0, 0, 1);
+        tf_message_write_told(&w, &told);
+        size_t len = tf_wr_len(&w) - 1; /* less the hops */
+        memcpy(line + len, rows[i].hops, rows[i].len);
+        ck_assert_int_eq(tf_message_read(tf_slice_of(line, len + rows[i].len), &m), rows[i].err);
+    }
+}
+END_TEST
+
 int main(void)
 {
     message_room_init();
@@ -210,6 +237,7 @@ int main(void)
         message_sizes_of_lines_are_exact,
         message_bounds_hold,
         message_without_room_marks_the_writer_full,
+        message_hops_beyond_their_bounds_are_malformed,
         NULL,
     };
     return tf_test_run("proto/message limits", tests);
