@@ -216,7 +216,10 @@ START_TEST(message_hops_beyond_their_bounds_are_malformed)
         uint8_t line[64];
         tf_writer w;
         tf_message m;
-        tf_told told = {.ref = tf_ref_make(1, TF_REF_PROMISE, TF_SIDE_DIALLER), .data = tf_slice_str("x"), .hops = 1};
+        tf_told told = {.ref = tf_ref_make(1, TF_REF_PROMISE, TF_SIDE_DIALLER),
+                        .mode = TF_RESOLUTION_DATA,
+                        .data = tf_slice_str("x"),
+                        .hops = 1};
         tf_wr_init(&w, line, sizeof(line));
         tf_message_write_resolve_head(&w, 0, 0, 1);
         tf_message_write_told(&w, &told);
