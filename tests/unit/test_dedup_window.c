@@ -437,6 +437,7 @@ START_TEST(window_floor_waits_for_the_first_of_a_word)
     accept(window, 195);
     HOLDS(tf_window_ranges(window, 0, ranges, 2) == 1 && ranges[0].first == 195 && ranges[0].last == 195);
     HOLDS(tf_window_ranges(window, 196, ranges, 2) == 0);
+    HOLDS(tf_window_ranges(window, 200, ranges, 2) == 0);
     HOLDS(tf_window_ranges(window, 1000, ranges, 2) == 0);
     tf_window_free(window);
 }

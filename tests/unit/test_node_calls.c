@@ -176,7 +176,7 @@ static void write_list(tf_writer *w, size_t index)
         tf_channel_state_write(w, &state);
         break;
     case 24:
-        tf_result_info_write_head(w, &(tf_result_info){.state = state, .max_bytes = 1, .dedup_age_ms = 2}, 1);
+        tf_result_info_write_head(w, &(tf_result_info){.state = state, .keys_since_ms = 4, .max_bytes = 1, .dedup_age_ms = 2}, 1);
         tf_cursor_state_write(w, &cursor);
         break;
     case 25: tf_result_trim_write(w, &(tf_result_trim){3}); break;
@@ -382,8 +382,9 @@ START_TEST(calls_refusal_without_retryable_takes_it_from_the_code)
         {"82 a4 636f6465 aa 6f7665726c6f61646564 a7 6d657373616765 a1 78", true},  /* overloaded */
         {"81 a4 636f6465 ac 646973636f6e6e6563746564", false},                     /* disconnected */
         {"82 a4 636f6465 aa 6f7665726c6f61646564 a9 726574727961626c65 c2", false}, /* it says no */
+        {"82 a9 636c69656e745f6964 a1 61 a4 636f6465 aa 6f7665726c6f61646564", true}, /* of a send */
     };
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         uint8_t bytes[64];
         tf_result_refusal refusal;
         size_t len = tf_test_unhex(rows[i].hex, bytes, sizeof(bytes));
