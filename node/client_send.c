@@ -397,12 +397,13 @@ void tf_client_sends_tick(tf_client_channel *channel)
 {
     tf_client *client = channel->client;
     refuse_overdue(channel);
-    if (channel->recovering && channel->in_flight == 0) {
-        if (client->hub->now >= channel->resend_at) {
-            tf_client_activate(channel);
-        } else {
-            tf_client_wake_at(client, channel->resend_at);
-        }
+    if (!channel->recovering) {
+        return;
+    }
+    if (client->hub->now < channel->resend_at) {
+        tf_client_wake_at(client, channel->resend_at); /* also while some are in flight: their answers may come before */
+    } else if (channel->in_flight == 0) {
+        tf_client_activate(channel);
     }
 }
 

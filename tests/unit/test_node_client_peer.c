@@ -178,6 +178,42 @@ START_TEST(client_subscription_that_the_relay_drops_is_asked_for_again)
 }
 END_TEST
 
+static void refuse_send(setup *s, size_t index, tf_refusal refusal, uint64_t after_ms)
+{
+    tf_result_refusal_write(to_say(s), &(tf_result_refusal){.code = tf_refusal_code(refusal),
+                                                            .message = tf_refusal_message(refusal),
+                                                            .retryable = tf_refusal_is_retryable(refusal),
+                                                            .retry_after_ms = after_ms});
+    answer_call(s, &s->relay->answers[index], said(s), TF_LOCAL_NONE, true);
+}
+
+START_TEST(client_channel_that_recovers_is_not_forgotten_for_another_one)
+{
+    static setup s;
+    begin(&s, false);
+    size_t other = cw_open(&s.cw, 0, "other");
+    raw_settle(s.relay);
+    answer_open(&s, 0);
+    size_t first = s.relay->count;
+    ck_assert_int_eq(cw_send(&s.cw, 0, 0, 1), TF_OK);
+    ck_assert_int_eq(cw_send(&s.cw, 0, 0, 2), TF_OK);
+    raw_settle(s.relay);
+    ck_assert_int_eq(cw_send(&s.cw, 0, other, 3), TF_OK);
+    raw_settle(s.relay);
+    ck_assert_uint_eq(times_asked(&s, "send"), 3);
+    refuse_send(&s, first, TF_REFUSAL_OVERLOADED, 100);
+    refuse_send(&s, first + 2, TF_REFUSAL_OVERLOADED, 10);
+    world_pass(&s.cw.w, 50);
+    raw_settle(s.relay);
+    ck_assert_uint_eq(times_asked(&s, "send"), 4); /* of the other channel, while one of this is still in flight */
+    refuse_send(&s, first + 1, TF_REFUSAL_INVALID_MESSAGE, 0);
+    world_pass(&s.cw.w, 200);
+    raw_settle(s.relay);
+    ck_assert_uint_eq(times_asked(&s, "send"), 5);
+    end(&s);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -188,6 +224,7 @@ int main(void)
         client_answer_of_another_kind_ends_the_session,
         client_malformed_word_to_a_sink_ends_the_session,
         client_subscription_that_the_relay_drops_is_asked_for_again,
+        client_channel_that_recovers_is_not_forgotten_for_another_one,
         NULL,
     };
     return tf_test_run("node/client and its peer", tests);
