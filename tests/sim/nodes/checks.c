@@ -5,6 +5,7 @@
 #define SLACK ((size_t)64 * 1024)
 #define SILENT_BYTES 12000u /* keepalives, probes and their answers of one connection, with the default keepalive */
 #define FIXED_BYTES ((size_t)1536 * 1024) /* a hub is large by itself */
+#define CONN_BYTES ((size_t)256 * 1024) /* tables, records, sends that wait for their commit */
 #define EVENTS_BETWEEN 3u                 /* a look costs more than most events */
 
 static const char *name_of(const world *w, const bearer *b, unsigned end)
@@ -37,7 +38,7 @@ static size_t bound_of(const world *w, const sim_node *node)
     size_t conns = node->is_relay ? cluster_bearer_count(w->cluster) : node->peer_count;
     size_t slow = (w->plan.kinds & KIND_BIT(STEP_SLOW)) != 0 && !node->is_relay ? TF_CLIENT_EVENT_BYTES : 0;
     size_t bodies = w->plan.big_bodies ? (size_t)TF_MAX_IN_FLIGHT * PUBLISHER_BODY_MAX : 0;
-    size_t conn = 2 * (size_t)node->config.window_bytes + queue_of(node) + bodies + SLACK;
+    size_t conn = 2 * (size_t)node->config.window_bytes + queue_of(node) + bodies + CONN_BYTES;
     return FIXED_BYTES + conns * (conn + slow * w->plan.channels);
 }
 

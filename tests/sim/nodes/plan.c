@@ -6,6 +6,8 @@
 
 #include "tests/support/support.h"
 
+#define CLOSE_BY (100 * TF_MS)
+
 static const char *const STEP_NAMES[] = {
 #define X(name) "STEP_" #name,
     STEP_MAP(X)
@@ -193,6 +195,9 @@ size_t plan_steps(const plan *p, step steps[STEPS_MAX])
     for (size_t i = 0; i < count; i++) {
         step s = {.kind = choose_kind(p, &r, total)};
         s.at = tf_test_random_below(&r, p->span);
+        if (i > 0 && one_in(&r, 3)) { /* much goes wrong only in the midst of something else */
+            s.at = steps[i - 1].at + tf_test_random_below(&r, CLOSE_BY);
+        }
         s.target = draw(&r, 1000);
         s.salt = (uint32_t)tf_test_random_u64(&r) % 1000000;
         s.span = 1 + tf_test_random_below(&r, spans[draw(&r, sizeof(spans) / sizeof(spans[0]))]);

@@ -56,7 +56,8 @@ static bool hand_out(view *v, unsigned number)
     if (err == TF_ERR_AGAIN) {
         return false;
     }
-    if (err != TF_OK && !v->refused) {
+    bool is_refused = v->refused || (err == TF_ERR_CLOSED && v->ledger->relay->forbade); /* as an event will tell */
+    if (err != TF_OK && !is_refused) {
         world_fail(v->w, "a send was not taken", "%s %s %u: %s", v->member->name, v->ledger->name, number,
                    tf_err_text(err));
     }
