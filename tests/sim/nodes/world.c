@@ -12,7 +12,7 @@
 #define CONVERGE_STEPS 900u
 #define QUIET_AFTER (25 * TF_SECOND)
 #define SILENT_SPAN (60 * TF_SECOND)
-#define FORGET_STEPS 120u
+#define SETTLE_STEPS 180u
 #define LATE_MAX (5 * TF_MS)
 #define LOOKUP_SPAN TF_SECOND
 #define ALL_SPAN TF_SECOND
@@ -360,6 +360,7 @@ static const bearer *not_joined(const world *w)
 static void converge(world *w)
 {
     for (unsigned i = 0; i < CONVERGE_STEPS && (not_done(w) != NULL || not_joined(w) != NULL); i++) {
+        world_restart_refused(w);
         run_for(w, CONVERGE_STEP);
     }
     const bearer *apart = not_joined(w);
@@ -381,21 +382,32 @@ static void converge(world *w)
                v->sub.ended ? ", ended" : "");
 }
 
-/* Until relays forget who was there before, and its names. */
-static void forget(world *w)
+/* Sessions of instances that are gone, and routes that do not flow yet. */
+static size_t unsettled(const world *w)
 {
-    size_t older = 1;
-    for (unsigned i = 0; i < FORGET_STEPS && older > 0; i++) {
-        older = 0;
-        for (size_t k = 0; k < cluster_bearer_count(w->cluster); k++) {
-            bearer_stats stats;
-            bearer_get_stats(cluster_bearer(w->cluster, k), &stats);
-            older += stats.older;
+    size_t count = 0;
+    for (size_t i = 0; i < cluster_bearer_count(w->cluster); i++) {
+        const bearer *b = cluster_bearer(w->cluster, i);
+        bearer_stats stats;
+        bearer_get_stats(b, &stats);
+        count += stats.older;
+        for (unsigned end = 0; end < NET_ENDS && bearer_conn(b, end) != NULL; end++) {
+            const tf_link *link = tf_conn_link(bearer_conn(b, end));
+            count += tf_link_verdict(link, TF_ROUTE_STREAM) == TF_VERDICT_UP ? 0 : 1;
+            count += tf_link_verdict(link, TF_ROUTE_DATAGRAM) == TF_VERDICT_UP ? 0 : 1;
         }
-        run_for(w, older > 0 ? TF_SECOND : 0);
     }
-    if (older > 0) {
-        world_fail(w, "a session outlives its time-out (P9)", "%zu do", older);
+    return count;
+}
+
+/* Until relays forget who was there before, and its names, and all routes are there again. */
+static void settle(world *w)
+{
+    for (unsigned i = 0; i < SETTLE_STEPS && unsettled(w) > 0; i++) {
+        run_for(w, TF_SECOND);
+    }
+    if (unsettled(w) > 0) {
+        world_fail(w, "a session outlives its time-out, or a route never comes back (P3, P9)", "%zu do", unsettled(w));
     }
 }
 
@@ -461,7 +473,7 @@ uint64_t world_run(world *w, const plan *p, const step *steps, size_t count, boo
     world_heal(w);
     converge(w);
     w->objects_rest = true;
-    forget(w);
+    settle(w);
     end_objects(w);
     fall_silent(w);
     for (unsigned i = 0; i < p->relays; i++) {

@@ -122,7 +122,8 @@ tf_time world_session_timeout(const world *w);
 /* world_steps.c */
 void world_begin_step(world *w, const step *s);
 void world_end_step(world *w, const step *s);
-void world_heal(world *w); /* all weather is fair, all nodes run */
+void world_heal(world *w);            /* all weather is fair, all nodes run */
+void world_restart_refused(world *w); /* whose channels were: once all is allowed they may open them again */
 void world_apply_rights(world *w, relay *r);
 void world_apply_keep(world *w, relay *r);
 

@@ -479,6 +479,16 @@ static bool has_refused(const world *w, const member *m)
     return false;
 }
 
+void world_restart_refused(world *w)
+{
+    for (unsigned i = 0; i < w->plan.clients; i++) {
+        if (has_refused(w, &w->members[i])) {
+            cluster_stop(w->cluster, w->members[i].node);
+            cluster_start(w->cluster, w->members[i].node);
+        }
+    }
+}
+
 void world_heal(world *w)
 {
     world_say(w, "all heals");
@@ -497,10 +507,7 @@ void world_heal(world *w)
     for (unsigned i = 0; i < w->plan.clients; i++) {
         member *m = &w->members[i];
         m->pull_at = 0;
-        if (has_refused(w, m)) {
-            cluster_stop(w->cluster, m->node);
-            cluster_start(w->cluster, m->node);
-        }
+        world_pull(w, m);
     }
     for (size_t i = 0; i < w->view_count; i++) {
         rejoin(w, &w->views[i]);
