@@ -359,10 +359,13 @@ static const bearer *not_joined(const world *w)
 
 static void converge(world *w)
 {
-    for (unsigned i = 0; i < CONVERGE_STEPS && (not_done(w) != NULL || not_joined(w) != NULL); i++) {
+    unsigned steps = 0;
+    do { /* at least one, so that what was asked before has its answer */
         world_restart_refused(w);
         run_for(w, CONVERGE_STEP);
-    }
+        steps++;
+    } while (steps < CONVERGE_STEPS && (not_done(w) != NULL || not_joined(w) != NULL));
+    world_restart_refused(w);
     const bearer *apart = not_joined(w);
     if (apart != NULL) {
         world_fail(w, "never joined again", "%s with %s", cluster_end(w->cluster, apart, 0)->config.name,

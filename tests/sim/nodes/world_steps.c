@@ -326,6 +326,9 @@ static void slow_down(world *w, const step *s)
 static void leave(world *w, const step *s)
 {
     view *v = view_at(w, s);
+    if (v->member->node->state != NODE_UP) {
+        return;
+    }
     v->member->away[v->home][v->channel] = true;
     world_pull(w, v->member);
     subscriber_leave(v);
