@@ -21,19 +21,15 @@ static uint64_t hash_name(const tf_channels *channels, tf_slice name)
     return XXH3_64bits_withSeed(name.data, name.len, channels->hash_key);
 }
 
-static tf_channel *first_of(const tf_channels *channels, uint64_t hash)
-{
-    uint64_t value = 0;
-    return tf_map_get(&channels->by_name, hash, &value) ? (tf_channel *)(uintptr_t)value : NULL;
-}
-
 tf_channel *tf_channels_find(const tf_channels *channels, tf_slice name)
 {
-    tf_channel *channel = first_of(channels, hash_name(channels, name));
-    while (channel != NULL && !tf_slice_eq(tf_channel_name(channel), name)) {
-        channel = channel->same_hash;
+    for (tf_chain *at = tf_chain_first(&channels->by_name, hash_name(channels, name)); at != NULL; at = at->next) {
+        tf_channel *channel = TF_CONTAINER(at, tf_channel, same_hash);
+        if (tf_slice_eq(tf_channel_name(channel), name)) {
+            return channel;
+        }
     }
-    return channel;
+    return NULL;
 }
 
 tf_err tf_channels_add(tf_channels *channels, tf_slice name, tf_local local, tf_channel **out)
@@ -52,8 +48,7 @@ tf_err tf_channels_add(tf_channels *channels, tf_slice name, tf_local local, tf_
     tf_list_init(&channel->live);
     tf_list_init(&channel->durables);
     channel->first = 1;
-    channel->same_hash = first_of(channels, hash);
-    tf_err err = tf_map_put(&channels->by_name, hash, (uintptr_t)channel);
+    tf_err err = tf_chain_add(&channels->by_name, hash, &channel->same_hash);
     if (err != TF_OK) {
         tf_free(channels->mem, channel, sizeof(*channel));
         return err;
@@ -65,19 +60,7 @@ tf_err tf_channels_add(tf_channels *channels, tf_slice name, tf_local local, tf_
 
 void tf_channels_remove(tf_channels *channels, tf_channel *channel)
 {
-    uint64_t hash = hash_name(channels, tf_channel_name(channel));
-    tf_channel *before = first_of(channels, hash);
-    if (before == channel && channel->same_hash == NULL) {
-        (void)tf_map_remove(&channels->by_name, hash);
-    } else if (before == channel) {
-        tf_err err = tf_map_put(&channels->by_name, hash, (uintptr_t)channel->same_hash);
-        TF_ASSERT(err == TF_OK); /* replaces */
-    } else {
-        while (before->same_hash != channel) {
-            before = before->same_hash;
-        }
-        before->same_hash = channel->same_hash;
-    }
+    tf_chain_remove(&channels->by_name, hash_name(channels, tf_channel_name(channel)), &channel->same_hash);
     channels->count--;
     tf_free(channels->mem, channel, sizeof(*channel));
 }

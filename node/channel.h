@@ -3,9 +3,8 @@
 #ifndef TF_NODE_CHANNEL_H
 #define TF_NODE_CHANNEL_H
 
-#include "node/list.h"
+#include "node/chain.h"
 #include "node/store/store.h"
-#include "proto/map.h"
 #include "proto/ref.h"
 
 /* What a local id of this node stands for. First member of the structs that have one. */
@@ -24,7 +23,7 @@ typedef struct tf_object {
 
 typedef struct tf_channel {
     tf_object object;
-    struct tf_channel *same_hash;
+    tf_chain same_hash;
     bool stored;  /* false: its creation is being committed */
     uint64_t number;
     uint64_t epoch;

@@ -27,19 +27,16 @@ static uint64_t beginning_of(const tf_node_id *id)
     return value;
 }
 
-static tf_connection *first_of_key(const tf_node *node, uint64_t key)
-{
-    uint64_t found = 0;
-    return tf_map_get(&node->keys, key, &found) ? (tf_connection *)(uintptr_t)found : NULL;
-}
-
 tf_connection *tf_connection_next_of(const tf_node *node, const tf_node_id *peer, const tf_connection *after)
 {
-    tf_connection *c = after == NULL ? first_of_key(node, beginning_of(peer)) : after->same_key;
-    while (c != NULL && (c->failed || !tf_node_id_eq(&c->peer_id, peer))) {
-        c = c->same_key;
+    tf_chain *at = after == NULL ? tf_chain_first(&node->keys, beginning_of(peer)) : after->same_key.next;
+    for (; at != NULL; at = at->next) {
+        tf_connection *c = TF_CONTAINER(at, tf_connection, same_key);
+        if (!c->failed && tf_node_id_eq(&c->peer_id, peer)) {
+            return c;
+        }
     }
-    return c;
+    return NULL;
 }
 
 tf_connection *tf_connection_find(const tf_node *node, const tf_node_id *peer, const uint64_t *instance)
@@ -49,35 +46,6 @@ tf_connection *tf_connection_find(const tf_node *node, const tf_node_id *peer, c
         c = tf_connection_next_of(node, peer, c);
     }
     return c;
-}
-
-static tf_err index_key(tf_connection *c)
-{
-    uint64_t key = beginning_of(&c->peer_id);
-    c->same_key = first_of_key(c->node, key);
-    return tf_map_put(&c->node->keys, key, (uint64_t)(uintptr_t)c);
-}
-
-/* No-op for one that was not indexed. */
-static void unindex_key(tf_connection *c)
-{
-    uint64_t key = beginning_of(&c->peer_id);
-    tf_connection *before = first_of_key(c->node, key);
-    if (before == c && c->same_key == NULL) {
-        (void)tf_map_remove(&c->node->keys, key);
-        return;
-    }
-    if (before == c) {
-        tf_err err = tf_map_put(&c->node->keys, key, (uint64_t)(uintptr_t)c->same_key);
-        TF_ASSERT(err == TF_OK); /* it replaces */
-        return;
-    }
-    while (before != NULL && before->same_key != c) {
-        before = before->same_key;
-    }
-    if (before != NULL) {
-        before->same_key = c->same_key;
-    }
 }
 
 tf_negotiate_session tf_connection_state(const tf_connection *c)
@@ -103,7 +71,7 @@ static void unlink_connection(tf_connection *c)
     if (c->next != NULL) {
         c->next->prev = c->prev;
     }
-    unindex_key(c);
+    tf_chain_remove(&node->keys, beginning_of(&c->peer_id), &c->same_key);
     node->connection_count--;
     node->connections_gone++;
 }
@@ -232,7 +200,7 @@ static tf_err connection_start(tf_connection *c, const tf_connection_start *star
         return err;
     }
     c->link = tf_conn_link(c->conn);
-    err = index_key(c);
+    err = tf_chain_add(&node->keys, beginning_of(&c->peer_id), &c->same_key);
     if (err != TF_OK) {
         return err;
     }

@@ -23,13 +23,12 @@
 #define TF_NODE_HUB_INTERNAL_H
 
 #include "node/calls.h"
+#include "node/chain.h"
 #include "node/channel.h"
 #include "node/guard.h"
 #include "node/hub.h"
 #include "node/hub_objects.h"
-#include "node/list.h"
 #include "node/rate.h"
-#include "proto/map.h"
 
 #define TF_HUB_GROUP_OPS 512u                  /* of one group for the store */
 #define TF_HUB_GROUP_BYTES ((size_t)4 * 1024 * 1024) /* or one op */
@@ -46,7 +45,7 @@
 typedef enum tf_watch_kind { TF_WATCH_SINK, TF_WATCH_NAME } tf_watch_kind;
 
 typedef struct tf_watch {
-    struct tf_watch *same_local;
+    tf_chain same_local;
     tf_local local;
     tf_watch_kind kind;
 } tf_watch;
@@ -65,7 +64,7 @@ typedef struct tf_waiter {
 /* A change that waits for its commit: the client id, the body and the meta, or the name of the channel or cursor, follow. */
 typedef struct tf_pending {
     tf_list_node in_queue; /* hub->gathered, or none once it is with the store */
-    struct tf_pending *same_hash;
+    tf_chain same_hash;
     tf_store_op_kind kind;
     tf_channel *channel;
     tf_waiter first;    /* the one who asked: it alone takes a slot of the window */
@@ -95,7 +94,7 @@ typedef enum tf_rate_kind { TF_RATE_SENDS, TF_RATE_BYTES, TF_RATES } tf_rate_kin
 
 /* An origin of sends on one connection (S1, S7). */
 typedef struct tf_origin {
-    struct tf_origin *same_hash;
+    tf_chain same_hash;
     tf_node_id node;
     uint64_t instance;
     uint64_t hash;
@@ -108,7 +107,7 @@ typedef struct tf_origin {
 
 /* The order guard of an origin on a channel: there while it is up. */
 typedef struct tf_origin_guard {
-    struct tf_origin_guard *same_hash;
+    tf_chain same_hash;
     tf_origin *origin;
     uint64_t channel;
     uint64_t hash;
@@ -160,7 +159,7 @@ typedef struct tf_read_request {
 /* A name and the object that it stands for (hub_names.c). */
 typedef struct tf_name {
     tf_watch object;
-    struct tf_name *same_hash;
+    tf_chain same_hash;
     struct tf_publisher *publisher;
     uint64_t hash;
     size_t len;
@@ -168,7 +167,7 @@ typedef struct tf_name {
 } tf_name;
 
 typedef struct tf_publisher {
-    struct tf_publisher *same_hash;
+    tf_chain same_hash;
     tf_node_id id;
     uint64_t hash;
     size_t count; /* names; above 0 */

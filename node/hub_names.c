@@ -17,34 +17,26 @@ static uint64_t hash_of(const tf_hub *hub, tf_slice bytes)
     return XXH3_64bits_withSeed(bytes.data, bytes.len, hub->hash_key);
 }
 
-static tf_name *first_name(const tf_hub *hub, uint64_t hash)
-{
-    uint64_t value = 0;
-    return tf_map_get(&hub->names.by_name, hash, &value) ? (tf_name *)(uintptr_t)value : NULL;
-}
-
 static tf_name *find(const tf_hub *hub, tf_slice text)
 {
-    tf_name *name = first_name(hub, hash_of(hub, text));
-    while (name != NULL && !tf_slice_eq(tf_slice_of(name->bytes, name->len), text)) {
-        name = name->same_hash;
+    for (tf_chain *at = tf_chain_first(&hub->names.by_name, hash_of(hub, text)); at != NULL; at = at->next) {
+        tf_name *name = TF_CONTAINER(at, tf_name, same_hash);
+        if (tf_slice_eq(tf_slice_of(name->bytes, name->len), text)) {
+            return name;
+        }
     }
-    return name;
-}
-
-static tf_publisher *first_publisher(const tf_hub *hub, uint64_t hash)
-{
-    uint64_t value = 0;
-    return tf_map_get(&hub->names.publishers, hash, &value) ? (tf_publisher *)(uintptr_t)value : NULL;
+    return NULL;
 }
 
 static tf_publisher *find_publisher(const tf_hub *hub, const tf_node_id *id, uint64_t hash)
 {
-    tf_publisher *publisher = first_publisher(hub, hash);
-    while (publisher != NULL && !tf_node_id_eq(&publisher->id, id)) {
-        publisher = publisher->same_hash;
+    for (tf_chain *at = tf_chain_first(&hub->names.publishers, hash); at != NULL; at = at->next) {
+        tf_publisher *publisher = TF_CONTAINER(at, tf_publisher, same_hash);
+        if (tf_node_id_eq(&publisher->id, id)) {
+            return publisher;
+        }
     }
-    return publisher;
+    return NULL;
 }
 
 /* Made if there is none. NULL: no memory. */
@@ -59,8 +51,8 @@ static tf_publisher *get_publisher(tf_hub *hub, const tf_node_id *id)
     if (publisher == NULL) {
         return NULL;
     }
-    *publisher = (tf_publisher){.same_hash = first_publisher(hub, hash), .id = *id, .hash = hash};
-    if (tf_map_put(&hub->names.publishers, hash, (uintptr_t)publisher) != TF_OK) {
+    *publisher = (tf_publisher){.id = *id, .hash = hash};
+    if (tf_chain_add(&hub->names.publishers, hash, &publisher->same_hash) != TF_OK) {
         tf_free(hub->config.mem, publisher, sizeof(*publisher));
         return NULL;
     }
@@ -73,40 +65,13 @@ static void put_publisher(tf_hub *hub, tf_publisher *publisher)
     if (publisher->count > 0) {
         return;
     }
-    tf_publisher *before = first_publisher(hub, publisher->hash);
-    if (before == publisher && publisher->same_hash == NULL) {
-        (void)tf_map_remove(&hub->names.publishers, publisher->hash);
-    } else if (before == publisher) {
-        tf_err err = tf_map_put(&hub->names.publishers, publisher->hash, (uintptr_t)publisher->same_hash);
-        TF_ASSERT(err == TF_OK); /* replaces */
-    } else {
-        while (before->same_hash != publisher) {
-            before = before->same_hash;
-        }
-        before->same_hash = publisher->same_hash;
-    }
+    tf_chain_remove(&hub->names.publishers, publisher->hash, &publisher->same_hash);
     tf_free(hub->config.mem, publisher, sizeof(*publisher));
-}
-
-static void unlink_name(tf_hub *hub, tf_name *name)
-{
-    tf_name *before = first_name(hub, name->hash);
-    if (before == name && name->same_hash == NULL) {
-        (void)tf_map_remove(&hub->names.by_name, name->hash);
-    } else if (before == name) {
-        tf_err err = tf_map_put(&hub->names.by_name, name->hash, (uintptr_t)name->same_hash);
-        TF_ASSERT(err == TF_OK); /* replaces */
-    } else {
-        while (before->same_hash != name) {
-            before = before->same_hash;
-        }
-        before->same_hash = name->same_hash;
-    }
 }
 
 static void withdraw(tf_hub *hub, tf_name *name)
 {
-    unlink_name(hub, name);
+    tf_chain_remove(&hub->names.by_name, name->hash, &name->same_hash);
     tf_hub_unwatch(hub, &name->object);
     hub->names.count--;
     name->publisher->count--;
@@ -119,22 +84,21 @@ void tf_hub_name_lost(tf_hub *hub, tf_watch *object)
     withdraw(hub, TF_CONTAINER(object, tf_name, object));
 }
 
-static void free_names(tf_hub *hub, tf_name *name)
+static void free_names(tf_hub *hub, tf_chain *at)
 {
-    while (name != NULL) {
-        tf_name *next = name->same_hash;
+    for (tf_chain *next = NULL; at != NULL; at = next) {
+        tf_name *name = TF_CONTAINER(at, tf_name, same_hash);
+        next = at->next;
         tf_hub_unwatch(hub, &name->object);
         tf_free(hub->config.mem, name, sizeof(*name) + name->len);
-        name = next;
     }
 }
 
-static void free_publishers(tf_hub *hub, tf_publisher *publisher)
+static void free_publishers(tf_hub *hub, tf_chain *at)
 {
-    while (publisher != NULL) {
-        tf_publisher *next = publisher->same_hash;
-        tf_free(hub->config.mem, publisher, sizeof(*publisher));
-        publisher = next;
+    for (tf_chain *next = NULL; at != NULL; at = next) {
+        next = at->next;
+        tf_free(hub->config.mem, TF_CONTAINER(at, tf_publisher, same_hash), sizeof(tf_publisher));
     }
 }
 
@@ -144,12 +108,12 @@ void tf_hub_names_clear(tf_hub *hub)
     uint64_t hash = 0;
     uint64_t value = 0;
     while (tf_map_next(&hub->names.by_name, &position, &hash, &value)) {
-        free_names(hub, (tf_name *)(uintptr_t)value);
+        free_names(hub, tf_chain_of(value));
     }
     tf_map_clear(&hub->names.by_name);
     position = 0;
     while (tf_map_next(&hub->names.publishers, &position, &hash, &value)) {
-        free_publishers(hub, (tf_publisher *)(uintptr_t)value);
+        free_publishers(hub, tf_chain_of(value));
     }
     tf_map_clear(&hub->names.publishers);
     hub->names.count = 0;
@@ -163,14 +127,14 @@ static bool add(tf_hub *hub, tf_slice text, tf_publisher *publisher, tf_local ob
         return false;
     }
     uint64_t hash = hash_of(hub, text);
-    *name = (tf_name){.same_hash = first_name(hub, hash), .publisher = publisher, .hash = hash, .len = text.len};
+    *name = (tf_name){.publisher = publisher, .hash = hash, .len = text.len};
     memcpy(name->bytes, text.data, text.len);
     if (tf_map_reserve(&hub->names.by_name, 1) != TF_OK ||
         tf_hub_watch(hub, &name->object, TF_WATCH_NAME, object) != TF_OK) {
         tf_free(hub->config.mem, name, sizeof(*name) + text.len);
         return false;
     }
-    tf_err err = tf_map_put(&hub->names.by_name, hash, (uintptr_t)name);
+    tf_err err = tf_chain_add(&hub->names.by_name, hash, &name->same_hash);
     TF_ASSERT(err == TF_OK);
     hub->names.count++;
     publisher->count++;

@@ -3,12 +3,6 @@
 
 #include "node/hub_internal.h"
 
-static void *map_pointer(const tf_map *map, uint64_t key)
-{
-    uint64_t value = 0;
-    return tf_map_get(map, key, &value) ? (void *)(uintptr_t)value : NULL;
-}
-
 /* -- origins ------------------------------------------------------------------------------------------------------- */
 
 static bool is_origin(const tf_origin *origin, const tf_who *who)
@@ -36,8 +30,8 @@ void tf_hub_rates_changed(tf_conn *conn)
     fill_rates(conn, conn->self.rates, conn->hub->rates);
     fill_rates(conn, conn->rates, conn->hub->relay_rates);
     while (tf_map_next(&conn->origins, &position, &hash, &value)) {
-        for (tf_origin *origin = (tf_origin *)(uintptr_t)value; origin != NULL; origin = origin->same_hash) {
-            fill_rates(conn, origin->rates, conn->hub->rates);
+        for (tf_chain *at = tf_chain_of(value); at != NULL; at = at->next) {
+            fill_rates(conn, TF_CONTAINER(at, tf_origin, same_hash)->rates, conn->hub->rates);
         }
     }
 }
@@ -55,13 +49,10 @@ static tf_origin *make_origin(tf_conn *conn, const tf_who *who, uint64_t hash)
     if (origin == NULL) {
         return NULL;
     }
-    *origin = (tf_origin){.same_hash = map_pointer(&conn->origins, hash),
-                          .node = who->node,
-                          .instance = who->instance,
-                          .hash = hash,
-                          .serial = ++conn->origin_serial};
+    *origin = (tf_origin){
+        .node = who->node, .instance = who->instance, .hash = hash, .serial = ++conn->origin_serial};
     fill_rates(conn, origin->rates, conn->hub->rates);
-    if (tf_map_put(&conn->origins, hash, (uintptr_t)origin) != TF_OK) {
+    if (tf_chain_add(&conn->origins, hash, &origin->same_hash) != TF_OK) {
         tf_free(mem, origin, sizeof(*origin));
         return NULL;
     }
@@ -82,32 +73,20 @@ tf_origin *tf_hub_origin_get(tf_conn *conn, const tf_who *who)
         return &conn->self;
     }
     uint64_t hash = hash_who(conn, who);
-    tf_origin *origin = map_pointer(&conn->origins, hash);
-    while (origin != NULL && !is_origin(origin, who)) {
-        origin = origin->same_hash;
+    for (tf_chain *at = tf_chain_first(&conn->origins, hash); at != NULL; at = at->next) {
+        tf_origin *origin = TF_CONTAINER(at, tf_origin, same_hash);
+        if (is_origin(origin, who)) {
+            leave_idle(conn, origin);
+            return origin;
+        }
     }
-    if (origin == NULL) {
-        return make_origin(conn, who, hash);
-    }
-    leave_idle(conn, origin);
-    return origin;
+    return make_origin(conn, who, hash);
 }
 
 static void free_origin(tf_conn *conn, tf_origin *origin)
 {
     leave_idle(conn, origin);
-    tf_origin *before = map_pointer(&conn->origins, origin->hash);
-    if (before == origin && origin->same_hash == NULL) {
-        (void)tf_map_remove(&conn->origins, origin->hash);
-    } else if (before == origin) {
-        tf_err err = tf_map_put(&conn->origins, origin->hash, (uintptr_t)origin->same_hash);
-        TF_ASSERT(err == TF_OK); /* replaces */
-    } else {
-        while (before->same_hash != origin) {
-            before = before->same_hash;
-        }
-        before->same_hash = origin->same_hash;
-    }
+    tf_chain_remove(&conn->origins, origin->hash, &origin->same_hash);
     tf_free(conn->hub->config.mem, origin, sizeof(*origin));
 }
 
@@ -187,11 +166,14 @@ static tf_origin_guard *find_guard(const tf_conn *conn, const tf_origin *origin,
     if (conn->guard_count == 0) {
         return NULL;
     }
-    tf_origin_guard *found = map_pointer(&conn->guards, hash_guard(conn, origin, channel));
-    while (found != NULL && !(found->origin == origin && found->channel == channel)) {
-        found = found->same_hash;
+    uint64_t hash = hash_guard(conn, origin, channel);
+    for (tf_chain *at = tf_chain_first(&conn->guards, hash); at != NULL; at = at->next) {
+        tf_origin_guard *found = TF_CONTAINER(at, tf_origin_guard, same_hash);
+        if (found->origin == origin && found->channel == channel) {
+            return found;
+        }
     }
-    return found;
+    return NULL;
 }
 
 tf_guard *tf_hub_guard_find(const tf_conn *conn, const tf_origin *origin, uint64_t channel)
@@ -215,10 +197,9 @@ tf_guard *tf_hub_guard_get(tf_conn *conn, tf_origin *origin, uint64_t channel)
         return NULL;
     }
     uint64_t hash = hash_guard(conn, origin, channel);
-    *found = (tf_origin_guard){
-        .same_hash = map_pointer(&conn->guards, hash), .origin = origin, .channel = channel, .hash = hash};
+    *found = (tf_origin_guard){.origin = origin, .channel = channel, .hash = hash};
     tf_guard_init(&found->guard, mem, 4u * (size_t)conn->hub->config.max_in_flight, &conn->guard_room);
-    if (tf_map_put(&conn->guards, hash, (uintptr_t)found) != TF_OK) {
+    if (tf_chain_add(&conn->guards, hash, &found->same_hash) != TF_OK) {
         tf_free(mem, found, sizeof(*found));
         return NULL;
     }
@@ -241,18 +222,7 @@ void tf_hub_guard_release(tf_conn *conn, const tf_origin *origin, uint64_t chann
     if (found == NULL || tf_guard_is_up(&found->guard)) {
         return;
     }
-    tf_origin_guard *before = map_pointer(&conn->guards, found->hash);
-    if (before == found && found->same_hash == NULL) {
-        (void)tf_map_remove(&conn->guards, found->hash);
-    } else if (before == found) {
-        tf_err err = tf_map_put(&conn->guards, found->hash, (uintptr_t)found->same_hash);
-        TF_ASSERT(err == TF_OK); /* replaces */
-    } else {
-        while (before->same_hash != found) {
-            before = before->same_hash;
-        }
-        before->same_hash = found->same_hash;
-    }
+    tf_chain_remove(&conn->guards, found->hash, &found->same_hash);
     free_guard(conn, found);
 }
 
@@ -262,21 +232,17 @@ void tf_hub_origins_clear(tf_conn *conn)
     uint64_t key = 0;
     uint64_t value = 0;
     while (tf_map_next(&conn->guards, &position, &key, &value)) {
-        tf_origin_guard *guard = (tf_origin_guard *)(uintptr_t)value;
-        while (guard != NULL) {
-            tf_origin_guard *next = guard->same_hash;
-            free_guard(conn, guard);
-            guard = next;
+        for (tf_chain *at = tf_chain_of(value), *next = NULL; at != NULL; at = next) {
+            next = at->next;
+            free_guard(conn, TF_CONTAINER(at, tf_origin_guard, same_hash));
         }
     }
     tf_map_clear(&conn->guards);
     position = 0;
     while (tf_map_next(&conn->origins, &position, &key, &value)) {
-        tf_origin *origin = (tf_origin *)(uintptr_t)value;
-        while (origin != NULL) {
-            tf_origin *next = origin->same_hash;
-            tf_free(conn->hub->config.mem, origin, sizeof(*origin));
-            origin = next;
+        for (tf_chain *at = tf_chain_of(value), *next = NULL; at != NULL; at = next) {
+            next = at->next;
+            tf_free(conn->hub->config.mem, TF_CONTAINER(at, tf_origin, same_hash), sizeof(tf_origin));
         }
     }
     tf_map_clear(&conn->origins);

@@ -46,46 +46,25 @@ static uint64_t hash_of(const tf_channel *channel, const tf_node_id *origin, tf_
     return client_id.low ^ node ^ channel->number;
 }
 
-static tf_pending *first_of(const tf_hub *hub, uint64_t hash)
-{
-    uint64_t value = 0;
-    return tf_map_get(&hub->pending, hash, &value) ? (tf_pending *)(uintptr_t)value : NULL;
-}
-
 tf_pending *tf_hub_pending_find(const tf_hub *hub, const tf_send_key *key)
 {
-    tf_pending *pending = first_of(hub, hash_of(key->channel, key->origin, key->hash));
-    while (pending != NULL && !(pending->channel == key->channel && tf_node_id_eq(&pending->origin, key->origin) &&
-                                tf_slice_eq(tf_hub_pending_client_id(pending), key->client_id))) {
-        pending = pending->same_hash;
+    uint64_t hash = hash_of(key->channel, key->origin, key->hash);
+    for (tf_chain *at = tf_chain_first(&hub->pending, hash); at != NULL; at = at->next) {
+        tf_pending *pending = TF_CONTAINER(at, tf_pending, same_hash);
+        if (pending->channel == key->channel && tf_node_id_eq(&pending->origin, key->origin) &&
+            tf_slice_eq(tf_hub_pending_client_id(pending), key->client_id)) {
+            return pending;
+        }
     }
-    return pending;
+    return NULL;
 }
 
 tf_err tf_hub_pending_index(tf_hub *hub, tf_pending *pending)
 {
     pending->hash = hash_of(pending->channel, &pending->origin, pending->key);
-    pending->same_hash = first_of(hub, pending->hash);
-    tf_err err = tf_map_put(&hub->pending, pending->hash, (uintptr_t)pending);
+    tf_err err = tf_chain_add(&hub->pending, pending->hash, &pending->same_hash);
     pending->indexed = err == TF_OK;
     return err;
-}
-
-static void unindex(tf_hub *hub, tf_pending *pending)
-{
-    tf_pending *before = first_of(hub, pending->hash);
-    if (before == pending && pending->same_hash == NULL) {
-        (void)tf_map_remove(&hub->pending, pending->hash);
-    } else if (before == pending) {
-        tf_err err = tf_map_put(&hub->pending, pending->hash, (uintptr_t)pending->same_hash);
-        TF_ASSERT(err == TF_OK); /* replaces */
-    } else {
-        while (before->same_hash != pending) {
-            before = before->same_hash;
-        }
-        before->same_hash = pending->same_hash;
-    }
-    pending->indexed = false;
 }
 
 void tf_hub_gather(tf_hub *hub, tf_pending *pending)
@@ -196,7 +175,7 @@ void tf_hub_pending_free(tf_hub *hub, tf_pending *pending)
         tf_free(mem, waiter, sizeof(*waiter));
     }
     if (pending->indexed) {
-        unindex(hub, pending);
+        tf_chain_remove(&hub->pending, pending->hash, &pending->same_hash);
     }
     if (pending->counted) {
         hub->committing--;

@@ -35,7 +35,8 @@ static void update_channels(tf_hub *hub)
     uint64_t hash = 0;
     uint64_t value = 0;
     while (tf_map_next(&hub->channels.by_name, &position, &hash, &value)) {
-        for (tf_channel *channel = (tf_channel *)(uintptr_t)value; channel != NULL; channel = channel->same_hash) {
+        for (tf_chain *at = tf_chain_of(value); at != NULL; at = at->next) {
+            tf_channel *channel = TF_CONTAINER(at, tf_channel, same_hash);
             channel->keeps = tf_hub_retention_of(hub, tf_channel_name(channel));
         }
     }

@@ -73,16 +73,10 @@ tf_err tf_hub_refuse_call(const tf_call *call, tf_refusal refusal)
 
 /* -- who hears of revocations -------------------------------------------------------------------------------------- */
 
-static tf_watch *first_watch(const tf_hub *hub, tf_local local)
-{
-    uint64_t value = 0;
-    return tf_map_get(&hub->watches, local, &value) ? (tf_watch *)(uintptr_t)value : NULL;
-}
-
 tf_err tf_hub_watch(tf_hub *hub, tf_watch *watch, tf_watch_kind kind, tf_local local)
 {
-    *watch = (tf_watch){.same_local = first_watch(hub, local), .local = local, .kind = kind};
-    tf_err err = tf_map_put(&hub->watches, local, (uintptr_t)watch);
+    *watch = (tf_watch){.local = local, .kind = kind};
+    tf_err err = tf_chain_add(&hub->watches, local, &watch->same_local);
     if (err == TF_OK) {
         tf_router_hold(hub->router, local);
     }
@@ -91,24 +85,14 @@ tf_err tf_hub_watch(tf_hub *hub, tf_watch *watch, tf_watch_kind kind, tf_local l
 
 void tf_hub_unwatch(tf_hub *hub, tf_watch *watch)
 {
-    tf_watch *before = first_watch(hub, watch->local);
-    if (before == watch && watch->same_local == NULL) {
-        (void)tf_map_remove(&hub->watches, watch->local);
-    } else if (before == watch) {
-        tf_err err = tf_map_put(&hub->watches, watch->local, (uintptr_t)watch->same_local);
-        TF_ASSERT(err == TF_OK); /* replaces */
-    } else {
-        while (before->same_local != watch) {
-            before = before->same_local;
-        }
-        before->same_local = watch->same_local;
-    }
+    tf_chain_remove(&hub->watches, watch->local, &watch->same_local);
     tf_router_release(hub->router, hub->now, watch->local);
 }
 
 static void on_revoked(tf_hub *hub, const tf_router_event *event)
 {
-    for (tf_watch *watch; (watch = first_watch(hub, event->local)) != NULL;) {
+    for (tf_chain *first; (first = tf_chain_first(&hub->watches, event->local)) != NULL;) {
+        tf_watch *watch = TF_CONTAINER(first, tf_watch, same_local);
         switch (watch->kind) {
         case TF_WATCH_SINK:
             tf_hub_subscription_lost(hub, watch);

@@ -11,19 +11,18 @@
 
 #include "dedup/dedup.h"
 #include "handshake/negotiate.h"
+#include "node/chain.h"
 #include "node/client.h"
 #include "node/conn.h"
 #include "node/edge_mem.h"
 #include "node/mem_cache.h"
 #include "node/hub.h"
-#include "node/list.h"
 #include "node/store/store.h"
 #include "node/twofold.h"
 #include "paths/datagram.h"
 #include "paths/listener.h"
 #include "paths/netwatch.h"
 #include "paths/stream.h"
-#include "proto/map.h"
 
 typedef struct tf_connection tf_connection;
 typedef struct tf_node_object tf_node_object;
@@ -183,7 +182,7 @@ tf_connection *tf_connection_next_of(const tf_node *node, const tf_node_id *peer
 struct tf_connection {
     tf_connection *next;
     tf_connection *prev;
-    tf_connection *same_key; /* node->keys */
+    tf_chain same_key; /* node->keys */
     tf_node *node;
     tf_peer *peer;
     tf_conn *conn;

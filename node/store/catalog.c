@@ -34,12 +34,6 @@ void tf_catalog_clear(tf_catalog *catalog)
     *catalog = (tf_catalog){.mem = catalog->mem, .hash_key = catalog->hash_key};
 }
 
-static void *map_pointer(const tf_map *map, uint64_t key)
-{
-    uint64_t value = 0;
-    return tf_map_get(map, key, &value) ? (void *)(uintptr_t)value : NULL;
-}
-
 /* -- channels ------------------------------------------------------------------------------------------------------ */
 
 static uint64_t hash_name(const tf_catalog *catalog, tf_slice name)
@@ -49,11 +43,13 @@ static uint64_t hash_name(const tf_catalog *catalog, tf_slice name)
 
 tf_catalog_channel *tf_catalog_by_name(const tf_catalog *catalog, tf_slice name)
 {
-    tf_catalog_channel *channel = map_pointer(&catalog->names, hash_name(catalog, name));
-    while (channel != NULL && !tf_slice_eq(channel->state.name, name)) {
-        channel = channel->same_hash;
+    for (tf_chain *at = tf_chain_first(&catalog->names, hash_name(catalog, name)); at != NULL; at = at->next) {
+        tf_catalog_channel *channel = TF_CONTAINER(at, tf_catalog_channel, same_hash);
+        if (tf_slice_eq(channel->state.name, name)) {
+            return channel;
+        }
     }
-    return channel;
+    return NULL;
 }
 
 tf_catalog_channel *tf_catalog_by_number(const tf_catalog *catalog, uint64_t number)
@@ -94,11 +90,10 @@ tf_err tf_catalog_add(tf_catalog *catalog, const tf_store_channel *state, tf_cat
     if (channel == NULL) {
         return TF_ERR_NOMEM;
     }
-    uint64_t hash = hash_name(catalog, state->name);
-    *channel = (tf_catalog_channel){.same_hash = map_pointer(&catalog->names, hash), .state = *state};
+    *channel = (tf_catalog_channel){.state = *state};
     memcpy(channel->name, state->name.data, state->name.len);
     channel->state.name = tf_slice_of(channel->name, state->name.len);
-    if (tf_map_put(&catalog->names, hash, (uintptr_t)channel) != TF_OK) {
+    if (tf_chain_add(&catalog->names, hash_name(catalog, state->name), &channel->same_hash) != TF_OK) {
         tf_free(catalog->mem, channel, sizeof(*channel));
         return TF_ERR_NOMEM;
     }
@@ -206,11 +201,11 @@ tf_err tf_catalog_find(const tf_catalog *catalog, const tf_catalog_channel *chan
                        tf_slice client_id, uint64_t hash, tf_store_key *out)
 {
     tf_stored stored;
-    const tf_tail_entry *entry = map_pointer(&catalog->keys, hash);
-    while (entry != NULL && !is_key(entry, channel, origin, client_id, &stored)) {
-        entry = entry->same_hash; /* the newest comes first */
+    tf_chain *at = tf_chain_first(&catalog->keys, hash);
+    while (at != NULL && !is_key(TF_CONTAINER(at, tf_tail_entry, same_hash), channel, origin, client_id, &stored)) {
+        at = at->next; /* the newest comes first */
     }
-    if (entry == NULL) {
+    if (at == NULL) {
         return TF_ERR_CLOSED;
     }
     *out = (tf_store_key){stored.seq, stored.epoch, stored.timestamp_ms, tf_store_digest(stored.body)};
@@ -219,25 +214,8 @@ tf_err tf_catalog_find(const tf_catalog *catalog, const tf_catalog_channel *chan
 
 static void index_key(tf_catalog *catalog, tf_tail_entry *entry)
 {
-    entry->same_hash = map_pointer(&catalog->keys, entry->hash);
-    tf_err err = tf_map_put(&catalog->keys, entry->hash, (uintptr_t)entry);
+    tf_err err = tf_chain_add(&catalog->keys, entry->hash, &entry->same_hash);
     TF_ASSERT(err == TF_OK); /* reserved */
-}
-
-static void unindex_key(tf_catalog *catalog, tf_tail_entry *entry)
-{
-    tf_tail_entry *before = map_pointer(&catalog->keys, entry->hash);
-    if (before == entry && entry->same_hash == NULL) {
-        (void)tf_map_remove(&catalog->keys, entry->hash);
-    } else if (before == entry) {
-        tf_err err = tf_map_put(&catalog->keys, entry->hash, (uintptr_t)entry->same_hash);
-        TF_ASSERT(err == TF_OK); /* replaces */
-    } else {
-        while (before->same_hash != entry) {
-            before = before->same_hash;
-        }
-        before->same_hash = entry->same_hash;
-    }
 }
 
 /* -- cursors ------------------------------------------------------------------------------------------------------- */
@@ -469,7 +447,7 @@ tf_tail_block *tf_catalog_evict(tf_catalog *catalog)
     for (size_t i = 0; i < block->count; i++) {
         tf_tail_entry *entry = &block->entries[i];
         if (entry->is_message) {
-            unindex_key(catalog, entry);
+            tf_chain_remove(&catalog->keys, entry->hash, &entry->same_hash);
             pop(entry->channel, entry);
         }
     }

@@ -6,8 +6,8 @@
 #ifndef TF_NODE_STORE_CATALOG_H
 #define TF_NODE_STORE_CATALOG_H
 
+#include "node/chain.h"
 #include "node/store/record.h"
-#include "proto/map.h"
 
 struct tf_catalog_channel;
 
@@ -18,7 +18,7 @@ typedef struct tf_tail_entry {
     bool is_message;
     bool is_void;  /* it changes nothing: what it names was lost, or is newer */
     uint64_t hash; /* of its key */
-    struct tf_tail_entry *same_hash;
+    tf_chain same_hash;
     struct tf_catalog_channel *channel;
 } tf_tail_entry;
 
@@ -41,7 +41,7 @@ typedef struct tf_catalog_cursor {
 } tf_catalog_cursor;
 
 typedef struct tf_catalog_channel {
-    struct tf_catalog_channel *same_hash;
+    tf_chain same_hash;
     tf_store_channel state; /* its name is below */
     uint64_t measure_at;    /* when the index has this LSN, state.bytes is asked of it; 0: it is right */
     uint64_t refused_in;    /* the last group in which an append was refused */

@@ -17,7 +17,7 @@ typedef struct cursor {
 } cursor;
 
 typedef struct channel {
-    struct channel *same_hash;
+    tf_chain same_hash;
     tf_list_node in_untidy; /* there is more to give back than one op was to */
     uint64_t number;
     uint64_t epoch;
@@ -51,19 +51,15 @@ static uint64_t hash_name(const tf_memory_store *memory, tf_slice name)
     return XXH3_64bits_withSeed(name.data, name.len, memory->config.hash_key);
 }
 
-static channel *first_named(const tf_memory_store *memory, uint64_t hash)
-{
-    uint64_t value = 0;
-    return tf_map_get(&memory->names, hash, &value) ? (channel *)(uintptr_t)value : NULL;
-}
-
 static channel *channel_by_name(const tf_memory_store *memory, tf_slice name)
 {
-    channel *c = first_named(memory, hash_name(memory, name));
-    while (c != NULL && !tf_slice_eq(tf_slice_of(c->name, c->name_len), name)) {
-        c = c->same_hash;
+    for (tf_chain *at = tf_chain_first(&memory->names, hash_name(memory, name)); at != NULL; at = at->next) {
+        channel *c = TF_CONTAINER(at, channel, same_hash);
+        if (tf_slice_eq(tf_slice_of(c->name, c->name_len), name)) {
+            return c;
+        }
     }
-    return c;
+    return NULL;
 }
 
 static channel *channel_by_number(const tf_memory_store *memory, uint64_t number)
@@ -147,9 +143,7 @@ static tf_refusal create(tf_memory_store *memory, tf_store_op *op)
     *c = (channel){.number = memory->channel_count + 1, .epoch = op->epoch, .name_len = op->name.len};
     tf_memlog_init(&c->log, memory->config.mem);
     memcpy(c->name, op->name.data, op->name.len);
-    uint64_t hash = hash_name(memory, op->name);
-    c->same_hash = first_named(memory, hash);
-    if (tf_map_put(&memory->names, hash, (uintptr_t)c) != TF_OK) {
+    if (tf_chain_add(&memory->names, hash_name(memory, op->name), &c->same_hash) != TF_OK) {
         tf_free(memory->config.mem, c, sizeof(*c));
         return TF_REFUSAL_STORE_FULL;
     }

@@ -48,37 +48,17 @@ static tf_map *shard_of(tf_memkeys *keys, uint64_t hash)
     return &keys->shards[hash >> 58];
 }
 
-static tf_memlog_entry *first_of(tf_memkeys *keys, uint64_t hash)
-{
-    uint64_t value = 0;
-    return tf_map_get(shard_of(keys, hash), hash, &value) ? (tf_memlog_entry *)(uintptr_t)value : NULL;
-}
-
 const tf_memlog_entry *tf_memkeys_find(tf_memkeys *keys, uint64_t channel, const tf_node_id *origin, tf_slice client_id)
 {
-    const tf_memlog_entry *record = first_of(keys, hash_key(keys, channel, origin, client_id));
-    while (record != NULL && !(record->channel == channel && tf_node_id_eq(&record->origin, origin) &&
-                               tf_slice_eq(tf_slice_of(record->client_id, record->client_id_len), client_id))) {
-        record = record->same_hash;
-    }
-    return record;
-}
-
-static void unlink_key(tf_memkeys *keys, const tf_memlog_entry *record)
-{
-    tf_map *shard = shard_of(keys, record->hash);
-    tf_memlog_entry *before = first_of(keys, record->hash);
-    if (before == record && record->same_hash == NULL) {
-        (void)tf_map_remove(shard, record->hash);
-    } else if (before == record) {
-        tf_err err = tf_map_put(shard, record->hash, (uintptr_t)record->same_hash);
-        TF_ASSERT(err == TF_OK); /* replaces */
-    } else {
-        while (before->same_hash != record) {
-            before = before->same_hash;
+    uint64_t hash = hash_key(keys, channel, origin, client_id);
+    for (tf_chain *at = tf_chain_first(shard_of(keys, hash), hash); at != NULL; at = at->next) {
+        const tf_memlog_entry *record = TF_CONTAINER(at, tf_memlog_entry, same_hash);
+        if (record->channel == channel && tf_node_id_eq(&record->origin, origin) &&
+            tf_slice_eq(tf_slice_of(record->client_id, record->client_id_len), client_id)) {
+            return record;
         }
-        before->same_hash = record->same_hash;
     }
+    return NULL;
 }
 
 /* -- pages --------------------------------------------------------------------------------------------------------- */
@@ -251,8 +231,7 @@ bool tf_memlog_append(tf_memlog *log, tf_memkeys *keys, uint64_t channel, const 
     record->text = text;
     record->before = log->appended;
     record->hash = hash;
-    record->same_hash = first_of(keys, hash);
-    tf_err err = tf_map_put(shard, hash, (uintptr_t)record);
+    tf_err err = tf_chain_add(shard, hash, &record->same_hash);
     TF_ASSERT(err == TF_OK); /* there was room */
     page->at[(message->seq - 1) % PAGE] = record;
     count_in(log, page, record);
@@ -283,7 +262,8 @@ bool tf_memlog_tidy(tf_memlog *log, tf_memkeys *keys, size_t budget)
 {
     tidy_texts(log, &budget);
     for (; budget > 0 && has_old_key(log); budget--) {
-        unlink_key(keys, record_at(log, log->keys_from));
+        tf_memlog_entry *record = record_at(log, log->keys_from);
+        tf_chain_remove(shard_of(keys, record->hash), record->hash, &record->same_hash);
         log->keys_from++;
     }
     uint64_t needed = log->texts_from < log->keys_from ? log->texts_from : log->keys_from;

@@ -3,15 +3,15 @@
 #ifndef TF_NODE_STORE_MEMORY_LOG_H
 #define TF_NODE_STORE_MEMORY_LOG_H
 
+#include "node/chain.h"
 #include "node/store/arena.h"
 #include "node/store/store.h"
-#include "proto/map.h"
 
 #define TF_KEY_SHARDS 64u /* tables that share the keys: one grows at a time, so nobody waits for a large one to be moved */
 
 /* What stays of a message until it is trimmed and its key is forgotten. */
 typedef struct tf_memlog_entry {
-    struct tf_memlog_entry *same_hash;
+    tf_chain same_hash;
     uint64_t channel;
     uint64_t seq;
     uint64_t epoch;
