@@ -1,5 +1,7 @@
 #include "node/client.h"
 
+#include <xxhash.h>
+
 #include "node/client_internal.h"
 #include "node/name.h"
 
@@ -181,9 +183,11 @@ static tf_err make_channel(tf_client *client, tf_slice name)
     if (channel == NULL) {
         return TF_ERR_NOMEM;
     }
+    uint64_t index = client->channel_count;
     *channel = (tf_client_channel){.sink = {TF_OBJECT_SINK, tf_router_new_object(hub->router)},
                                    .client = client,
                                    .index = client->channel_count,
+                                   .id_seed = XXH3_64bits_withSeed(&index, sizeof(index), hub->hash_key),
                                    .retry_at = TF_NEVER,
                                    .resend_at = TF_NEVER,
                                    .resend_limit = TF_NEVER,

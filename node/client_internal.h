@@ -91,6 +91,9 @@ typedef struct tf_client_channel {
     bool close_requested;
     /* Sends */
     tf_list sends;
+    /* For hashes of client ids, far from the seeds of other channels: XXH3 mixes a seed into a short input by xor, so that
+     * under seeds that lie next to each other two ids that differ as their channels do would have the same hash. */
+    uint64_t id_seed;
     size_t in_flight;
     uint32_t window;  /* grows back after a refusal; UINT32_MAX: no bound of its own */
     bool recovering;  /* a retryable refusal came: when nothing is in flight, the oldest goes alone */

@@ -23,14 +23,9 @@ static tf_slice body_of(const tf_item *item)
 }
 
 /* In client->ids while it is in flight. Two with one hash go one after the other, no more. */
-/* Each channel has a seed of its own, far from the others': XXH3 mixes a seed into a short input by xor, so that under seeds
- * that lie next to each other two ids that differ as their channels do have the same hash. */
 static uint64_t hash_of(const tf_item *item)
 {
-    const tf_client_channel *channel = item->request.channel;
-    uint64_t index = channel->index;
-    uint64_t seed = XXH3_64bits_withSeed(&index, sizeof(index), channel->client->hub->hash_key);
-    return XXH3_64bits_withSeed(item->bytes, item->client_id_len, seed);
+    return XXH3_64bits_withSeed(item->bytes, item->client_id_len, item->request.channel->id_seed);
 }
 
 static tf_item *item_at(tf_list_node *node)
