@@ -276,17 +276,25 @@ static bool next_challenge(tf_link *link, challenge *out)
         }
     }
     tf_link_move *move = &link->datagram.move;
-    for (size_t i = 0; move->testing && i < 2; i++) {
-        if (move->wanted[i]) {
-            *out = (challenge){.generation = tf_link_datagram_sending(link),
-                               .token = move->tokens[i],
-                               .wanted = &move->wanted[i],
-                               .to_candidate = i == TF_LINK_MOVE_NEW,
-                               .to_current_only = i == TF_LINK_MOVE_OLD};
-            return out->generation != NULL;
+    for (size_t i = 0; move->testing && i < 2 * TF_LINK_GENERATIONS; i++) {
+        size_t address = i % 2;
+        tf_link_generation *g = &link->datagram.generations[i / 2];
+        if (move->wanted[address][i / 2] && g->keys != TF_LINK_KEYS_NONE) {
+            *out = (challenge){.generation = g,
+                               .token = move->tokens[address],
+                               .wanted = &move->wanted[address][i / 2],
+                               .to_candidate = address == TF_LINK_MOVE_NEW,
+                               .to_current_only = address == TF_LINK_MOVE_OLD};
+            return true;
         }
     }
     return false;
+}
+
+/* A route that was down, or is new, has to prove that it takes base packets: all that obliges an ack is padded to one. */
+static bool is_to_be_proved(const tf_link *link, const tf_link_generation *generation)
+{
+    return link->routes[TF_ROUTE_DATAGRAM].verdict == TF_VERDICT_DOWN || generation->keys == TF_LINK_KEYS_UNCONFIRMED;
 }
 
 /* Fills w to its end, if a frame fits there. */
@@ -318,23 +326,18 @@ static bool pull_challenge(tf_link *link, tf_time now, uint8_t *buf, tf_link_pac
     frame.type = TF_FRAME_CHALLENGE;
     frame.u.token = next.token;
     TF_ASSERT(tf_frame_write(&w, &frame));
+    tf_link_sent_packet packet = {.eliciting = true};
     if (!next.to_candidate && !next.to_current_only) {
-        /* The path is to prove that it takes whole packets; an address under test may not be sent that much. */
         pad(&w);
+    } else { /* an address under test may not be sent that much */
+        packet.small = is_to_be_proved(link, next.generation);
     }
-    const tf_link_sent_packet packet = {.eliciting = true};
     *next.wanted = false;
     link->stats[TF_ROUTE_DATAGRAM].probes++;
     finish(link, now, next.generation, &packet, tf_wr_len(&w), out);
     out->to_candidate = next.to_candidate;
     out->to_current_only = next.to_current_only;
     return true;
-}
-
-/* A route that was down, or is new, has to prove that it takes base packets: all that obliges an ack is padded to one. */
-static bool is_to_be_proved(const tf_link *link, const tf_link_generation *generation)
-{
-    return link->routes[TF_ROUTE_DATAGRAM].verdict == TF_VERDICT_DOWN || generation->keys == TF_LINK_KEYS_UNCONFIRMED;
 }
 
 /* What is sent again, and what asks after packets, goes in base packets: repair does not depend on the path's MTU. */

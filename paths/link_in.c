@@ -106,7 +106,7 @@ static void apply_control(tf_link *link, tf_time now, tf_route route, const tf_f
         return;
     case TF_FRAME_RESPONSE:
         tf_link_datagram_response(link, now, frame->u.token);
-        tf_link_move_response(link, frame->u.token);
+        tf_link_move_response(link, now, frame->u.token);
         return;
     case TF_FRAME_CLOSE:
         closed_by_peer(link, &frame->u.close);

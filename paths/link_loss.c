@@ -200,7 +200,7 @@ tf_err tf_link_loss_judge(const tf_link *link, const tf_packet_ack *ack)
     return ack->ranges[0].last < link->datagram.generations[i].sent.next ? TF_OK : TF_ERR_PEER_ACK;
 }
 
-/* The open packets of one range; true: one of them obliged the ack. */
+/* The open packets of one range; true: one of them obliged the ack, and was as large as what it was to prove. */
 static bool range_acked(tf_link *link, tf_time now, tf_link_sent *sent, tf_range range)
 {
     bool any = false;
@@ -214,7 +214,7 @@ static bool range_acked(tf_link *link, tf_time now, tf_link_sent *sent, tf_range
             count_fate(&link->datagram, packet, false);
             tf_link_mtu_acked(&link->datagram.mtu, now, packet->size, packet->at);
             segments_landed(link, packet, false);
-            any = true;
+            any = any || !packet->small;
             if (packet->runs_used > 0) {
                 tf_link_watch_arrived(link, TF_ROUTE_DATAGRAM);
             }

@@ -11,6 +11,16 @@ static tf_time span(tf_time pto)
     return tf_time_min(TF_MOVE_PTOS * tf_time_max(pto, tf_link_rtt_pto(&unmeasured)), TF_MOVE_SPAN_MAX);
 }
 
+/* The peer may have no keys any more but those of the generation that is not confirmed here: both addresses are asked under
+ * them, too. */
+static void want(tf_link *link, size_t address)
+{
+    for (size_t i = 0; i < TF_LINK_GENERATIONS; i++) {
+        tf_link_keys keys = link->datagram.generations[i].keys;
+        link->datagram.move.wanted[address][i] = keys == TF_LINK_KEYS_CURRENT || keys == TF_LINK_KEYS_UNCONFIRMED;
+    }
+}
+
 void tf_link_datagram_moved(tf_link *link, tf_time now)
 {
     tf_link_enter(link, now);
@@ -22,12 +32,11 @@ void tf_link_datagram_moved(tf_link *link, tf_time now)
     *move = (tf_link_move){
         .testing = true,
         .tokens = {tf_rand_u64(link->config.rand), tf_rand_u64(link->config.rand)},
-        .wanted = {true, true},
         .again_at = now + pto,
         .ends_at = now + span(pto),
     };
-    /* The peer may have no keys any more but those of the generation that is not confirmed yet: it is asked under them, too,
-     * by the same copies. */
+    want(link, TF_LINK_MOVE_OLD);
+    want(link, TF_LINK_MOVE_NEW);
     tf_link_datagram_challenge(link, now);
 }
 
@@ -47,7 +56,17 @@ static void decide(tf_link *link, bool moved)
     }
 }
 
-void tf_link_move_response(tf_link *link, uint64_t token)
+/* From here on base packets may go to the new address, too: what is to be proved with them need not wait for its time. */
+static void answered(tf_link *link, tf_time now)
+{
+    link->datagram.move.answered = true;
+    tf_link_datagram_challenge(link, now);
+    if (link->routes[TF_ROUTE_DATAGRAM].verdict == TF_VERDICT_DOWN) {
+        tf_link_route_probe(&link->routes[TF_ROUTE_DATAGRAM], now);
+    }
+}
+
+void tf_link_move_response(tf_link *link, tf_time now, uint64_t token)
 {
     tf_link_move *move = &link->datagram.move;
     if (!move->testing) {
@@ -55,8 +74,8 @@ void tf_link_move_response(tf_link *link, uint64_t token)
     }
     if (token == move->tokens[TF_LINK_MOVE_OLD]) {
         decide(link, false);
-    } else if (token == move->tokens[TF_LINK_MOVE_NEW]) {
-        move->answered = true;
+    } else if (token == move->tokens[TF_LINK_MOVE_NEW] && !move->answered) {
+        answered(link, now);
     }
 }
 
@@ -76,7 +95,9 @@ void tf_link_move_tick(tf_link *link, tf_time now)
         decide(link, move->answered);
     } else if (move->again_at <= now) {
         move->again_at = now + tf_link_rtt_pto(&link->routes[TF_ROUTE_DATAGRAM].rtt);
-        move->wanted[TF_LINK_MOVE_OLD] = true;
-        move->wanted[TF_LINK_MOVE_NEW] = !move->answered;
+        want(link, TF_LINK_MOVE_OLD);
+        if (!move->answered) {
+            want(link, TF_LINK_MOVE_NEW);
+        }
     }
 }

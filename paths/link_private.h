@@ -75,8 +75,8 @@ typedef struct tf_link_generation {
 typedef struct tf_link_move {
     bool testing;
     uint64_t tokens[2]; /* for the old and the new address */
-    bool wanted[2];     /* a challenge goes with the next pull */
-    bool answered;      /* by the new one */
+    bool wanted[2][TF_LINK_GENERATIONS]; /* a challenge goes under these keys with the next pull */
+    bool answered;                       /* by the new one */
     tf_time again_at;
     tf_time ends_at;
     bool decided; /* an event waits to be taken: */
@@ -294,7 +294,7 @@ void tf_link_datagram_tick(tf_link *link, tf_time now);
 
 /* --- link_move.c: the peer's address --- */
 
-void tf_link_move_response(tf_link *link, uint64_t token);
+void tf_link_move_response(tf_link *link, tf_time now, uint64_t token);
 tf_time tf_link_move_deadline(const tf_link *link);
 void tf_link_move_tick(tf_link *link, tf_time now);
 

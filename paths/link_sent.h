@@ -22,6 +22,7 @@ typedef struct tf_link_sent_packet {
     bool eliciting; /* obliges an ack; else it is only a number */
     bool open;      /* neither acked nor lost */
     bool probe;     /* of the path MTU: outside the window, and no signal of congestion */
+    bool small;     /* where base packets were to be proved: its ack does not prove them */
     tf_link_run runs[TF_LINK_SENT_RUNS];
 } tf_link_sent_packet;
 
