@@ -161,6 +161,13 @@ static bool look_at(ledger *l, uint64_t seq)
     return true;
 }
 
+/* It may have been refused for good by a process that ended before it heard so; the next one has sent it again. What is
+ * rejected leaves the order of the rest. */
+static bool may_be_sent_anew(const ledger *l, const entry *e, uint64_t last)
+{
+    return l->relay->forbade && (last > LEDGER_MAX || l->entries[last].instance != e->instance);
+}
+
 /* The sends of one view are stored in their order (P6). */
 static void check_order(ledger *l, uint64_t seq)
 {
@@ -169,7 +176,8 @@ static void check_order(ledger *l, uint64_t seq)
         return;
     }
     publisher *p = &e->by->pub;
-    if (e->number < p->last_stored && p->sends[p->last_stored].seq < seq) {
+    uint64_t last = p->sends[p->last_stored].seq;
+    if (e->number < p->last_stored && last < seq && !may_be_sent_anew(l, e, last)) {
         world_fail(l->w, "stored out of order (P6)", "%s %s seq %" PRIu64 ": %s %u behind %u", l->relay->name, l->name,
                    seq, e->by->member->name, e->number, p->last_stored);
     }

@@ -138,7 +138,9 @@ void publisher_acked(struct view *v, const tf_client_event *event)
         world_fail(w, "an ack out of turn", "%s %s %u behind %u", v->member->name, v->ledger->name, number,
                    p->last_acked);
     }
-    p->last_acked = number;
+    if (!event->duplicate || !v->ledger->relay->forbade) { /* else those before it may have been refused (ledger.c) */
+        p->last_acked = number;
+    }
     ledger_tell(v->ledger, v, number, event->seq, 0);
     check_stored(v, event);
     s->state = SENT_ACKED;
