@@ -10,6 +10,8 @@ static uint64_t draw(world *w, uint64_t bound)
     return tf_test_random_below(&w->random, bound);
 }
 
+/* P4: all nodes ask the same filter before their exact windows, if any; one that is wrong about nearly all that is new, and one
+ * that is wrong about all, lose nothing. */
 static void make_filter(world *w)
 {
     static const tf_bloom_config configs[] = {
