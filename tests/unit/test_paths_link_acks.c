@@ -468,6 +468,26 @@ START_TEST(link_ack_counts_first_copies_and_repeats)
 }
 END_TEST
 
+/* An ack that finds no room is owed until it has gone, and then no more. */
+START_TEST(link_ack_without_room_goes_with_the_next)
+{
+    link_peer p;
+    link_peer_defaults(&p);
+    link_peer_new(&p);
+    link_peer_up(&p, 1);
+    ck_assert_int_eq(link_peer_send_packet_one(&p, 1, link_peer_token(TF_FRAME_PING, 7)), TF_OK);
+    link_peer_wait(&p, TF_LINK_ACK_DELAY);
+    size_t acks = 0;
+    for (size_t cap = 0; cap < 200; cap++) {
+        p.out_len = tf_link_pull_stream(p.link, p.now, p.out, cap);
+        link_peer_parse(&p);
+        acks += link_peer_count(&p, TF_FRAME_PACKET_ACK);
+    }
+    ck_assert_uint_eq(acks, 1);
+    link_peer_free(&p);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -489,6 +509,7 @@ int main(void)
         link_stalls_when_the_peer_counts_nothing,
         link_silence_is_noticed_by_the_deadline,
         link_ack_counts_first_copies_and_repeats,
+        link_ack_without_room_goes_with_the_next,
         NULL,
     };
     return tf_test_run("paths/link acks", tests);

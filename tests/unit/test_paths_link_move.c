@@ -203,6 +203,24 @@ START_TEST(link_move_small_packet_that_is_acked_revives_no_route)
 }
 END_TEST
 
+/* An answer that nobody asked for, with whatever token, is none. */
+START_TEST(link_move_answer_without_a_test_moves_nothing)
+{
+    static const uint64_t tokens[] = {0, 1, UINT64_MAX};
+    link_peer p;
+    tf_link_event event;
+    link_peer_defaults(&p);
+    link_peer_new(&p);
+    link_peer_up(&p, 1);
+    for (size_t i = 0; i < sizeof(tokens) / sizeof(tokens[0]); i++) {
+        ck_assert_int_eq(link_peer_send_one(&p, link_peer_token(TF_FRAME_RESPONSE, tokens[i])), TF_OK);
+        ck_assert(!take_event(&p, TF_LINK_EVENT_MOVED, &event));
+        ck_assert(!tf_link_datagram_move_answered(p.link));
+    }
+    link_peer_free(&p);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -212,6 +230,7 @@ int main(void)
         link_move_small_packet_that_is_acked_confirms_no_keys,
         link_move_answer_has_the_newest_keys_proved_at_once,
         link_move_small_packet_that_is_acked_revives_no_route,
+        link_move_answer_without_a_test_moves_nothing,
         NULL,
     };
     return tf_test_run("paths/link, a new address", tests);

@@ -328,6 +328,66 @@ START_TEST(link_mtu_base_size_that_passes_ends_its_test)
 }
 END_TEST
 
+/* --- packets that are told of in another order than they were sent --- */
+
+START_TEST(link_mtu_large_packet_that_arrived_later_excuses_those_before_it)
+{
+    path p = path_of(9000);
+    ck_assert_uint_eq(search(&p), TF_PACKET_MAX);
+    const tf_time first = p.now;
+    tf_link_mtu_acked(&p.mtu, first + 20, TF_PACKET_MAX, first + 9);
+    tf_link_mtu_acked(&p.mtu, first + 20, TF_PACKET_MAX, first + 1); /* an older one changes nothing */
+    for (tf_time i = 2; i < 9; i++) {
+        tf_link_mtu_lost(&p.mtu, first + 20, TF_PACKET_MAX, first + i);
+    }
+    tf_link_mtu_acked(&p.mtu, first + 20, SMALL, first + 10);
+    tf_link_mtu_acked(&p.mtu, first + 20, SMALL, first + 1);
+    ck_assert_int_eq(tf_link_mtu_judge(&p.mtu, first + 20), TF_LINK_MTU_FINE);
+    ck_assert_uint_eq(p.mtu.falls, 0);
+    for (tf_time i = 11; i < 15; i++) {
+        tf_link_mtu_lost(&p.mtu, first + 20, TF_PACKET_MAX, first + i);
+    }
+    tf_link_mtu_acked(&p.mtu, first + 20, SMALL, first + 11);
+    tf_link_mtu_acked(&p.mtu, first + 20, SMALL, first + 1); /* nor does a small one */
+    ck_assert_int_eq(tf_link_mtu_judge(&p.mtu, first + 20), TF_LINK_MTU_FINE);
+    ck_assert_uint_eq(p.mtu.falls, 1);
+}
+END_TEST
+
+START_TEST(link_mtu_that_grew_is_judged_by_what_is_lost_then)
+{
+    path p = path_of(9000);
+    tf_link_mtu_used(&p.mtu, p.now);
+    tf_link_mtu_probed(&p.mtu, p.now, PTO);
+    const tf_time probed = p.now;
+    for (unsigned i = 0; i < TF_MTU_LOST - 1; i++) {
+        (void)packet(&p, TF_PACKET_BASE, false);
+    }
+    tf_link_mtu_acked(&p.mtu, p.now, TF_PACKET_MAX, probed);
+    ck_assert_uint_eq(p.mtu.size, TF_PACKET_MAX);
+    (void)packet(&p, TF_PACKET_MAX, false);
+    (void)packet(&p, SMALL, true);
+    ck_assert_uint_eq(p.mtu.size, TF_PACKET_MAX);
+    ck_assert_uint_eq(p.mtu.falls, 0);
+}
+END_TEST
+
+START_TEST(link_mtu_base_size_is_not_proved_by_what_went_before_its_test)
+{
+    path p = path_of(TF_PACKET_BASE);
+    (void)search(&p);
+    const tf_time before = p.now;
+    ck_assert_int_eq(lose_base(&p, TF_MTU_LOST), TF_LINK_MTU_FINE);
+    ck_assert_uint_eq(tf_link_mtu_wanted(&p.mtu), TF_PACKET_BASE);
+    tf_link_mtu_acked(&p.mtu, p.now, TF_PACKET_BASE, before);
+    ck_assert_uint_eq(tf_link_mtu_wanted(&p.mtu), TF_PACKET_BASE);
+    (void)packet(&p, TF_MTU_SMALL, true);
+    ck_assert_uint_eq(tf_link_mtu_wanted(&p.mtu), TF_PACKET_BASE);
+    (void)packet(&p, TF_MTU_SMALL + 1, true);
+    ck_assert_uint_eq(tf_link_mtu_wanted(&p.mtu), 0);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -346,6 +406,9 @@ int main(void)
         link_mtu_hole_of_the_path_does_not_lower_it,
         link_mtu_path_below_the_base_size_is_told,
         link_mtu_base_size_that_passes_ends_its_test,
+        link_mtu_large_packet_that_arrived_later_excuses_those_before_it,
+        link_mtu_that_grew_is_judged_by_what_is_lost_then,
+        link_mtu_base_size_is_not_proved_by_what_went_before_its_test,
         NULL,
     };
     return tf_test_run("paths/link_mtu", tests);

@@ -1,0 +1,270 @@
+/* paths/link_recv by itself: the merge point. */
+#include "paths/link_recv.h"
+#include "tests/support/check_main.h"
+#include "tests/support/support.h"
+
+#define MERGE_MESSAGES 400u
+#define MERGE_WINDOW 40u
+
+typedef struct merge {
+    tf_link_pool pool;
+    tf_link_recv recv;
+    uint8_t bytes[MERGE_MESSAGES * 4];
+    tf_segment segments[MERGE_MESSAGES * 4];
+    size_t segment_count;
+    size_t ends[MERGE_MESSAGES]; /* of each message in bytes */
+    size_t messages;
+    size_t got;
+} merge;
+
+static merge m;
+
+/* Messages of 1 to 3 segments of 0 to 2 bytes (0 only for one alone). */
+static void make_messages(tf_test_random *random)
+{
+    size_t at = 0;
+    for (m.messages = 0; m.messages < MERGE_MESSAGES; m.messages++) {
+        size_t parts = 1 + (size_t)tf_test_random_below(random, 3);
+        for (size_t k = 0; k < parts; k++) {
+            size_t len = parts == 1 ? (size_t)tf_test_random_below(random, 3) : 1;
+            uint8_t flags = (uint8_t)((k == 0 ? TF_SEGMENT_FIRST : 0u) | (k + 1 == parts ? TF_SEGMENT_LAST : 0u));
+            m.segments[m.segment_count] =
+                (tf_segment){.seq = m.segment_count, .flags = flags, .data = tf_slice_of(m.bytes + at, len)};
+            m.segment_count++;
+            at += len;
+        }
+        m.ends[m.messages] = at;
+    }
+    for (size_t i = 0; i < at; i++) {
+        m.bytes[i] = (uint8_t)tf_test_random_u64(random);
+    }
+}
+
+static void take_messages(void)
+{
+    tf_slice message;
+    tf_route via;
+    while (tf_link_recv_next(&m.recv, &message, &via)) {
+        size_t start = m.got == 0 ? 0 : m.ends[m.got - 1];
+        ck_assert(tf_slice_eq(message, tf_slice_of(m.bytes + start, m.ends[m.got] - start)));
+        m.got++;
+    }
+}
+
+static void give_segment(const tf_segment *segment, tf_route route)
+{
+    tf_link_judgement j = tf_link_recv_judge_begin(&m.recv);
+    tf_link_judged judged;
+    const tf_link_arrival arrival = {.route = route, .generation = 0, .other_up = true};
+    ck_assert_int_eq(tf_link_recv_judge(&m.recv, &j, segment, &judged), TF_OK);
+    ck_assert_int_eq(tf_link_recv_accept(&m.recv, &arrival, segment, &judged), TF_OK);
+    ck_assert_int_eq(tf_link_recv_judge_commit(&m.recv, &j), TF_OK);
+}
+
+static uint64_t check_ack(void)
+{
+    tf_link_ack ack;
+    tf_link_recv_fill_ack(&m.recv, &ack);
+    uint64_t held = 0;
+    uint64_t missing = ack.floor;
+    for (size_t i = 0; i < ack.range_count; i++) {
+        ck_assert_uint_gt(ack.ranges[i].first, missing);
+        missing = ack.ranges[i].last + 1;
+        held += missing - ack.ranges[i].first;
+    }
+    ck_assert_uint_eq(held, m.recv.held_segments);
+    return ack.floor;
+}
+
+START_TEST(recv_any_order_within_the_window_gives_all_once)
+{
+    memset(&m, 0, sizeof(m));
+    tf_test_random random;
+    tf_test_random_init(&random, (uint64_t)_i);
+    make_messages(&random);
+    tf_link_pool_init(&m.pool, tf_test_mem());
+    const tf_link_recv_config config = {
+        .rand = &random.rand, .max_segments = MERGE_WINDOW, .max_bytes = 1000, .max_message = 100};
+    ck_assert_int_eq(tf_link_recv_init(&m.recv, &config, tf_test_mem(), &m.pool), TF_OK);
+    for (uint64_t floor = 0; floor < m.segment_count; floor = check_ack()) {
+        uint64_t seq = floor + tf_test_random_below(&random, MERGE_WINDOW);
+        uint64_t back = tf_test_random_below(&random, 5) == 0 ? tf_test_random_below(&random, 100) : 0;
+        seq = seq >= back ? seq - back : 0;
+        if (seq < m.segment_count) {
+            give_segment(&m.segments[seq], (tf_route)tf_test_random_below(&random, 2));
+            take_messages();
+        }
+    }
+    ck_assert_uint_eq(m.got, MERGE_MESSAGES);
+    ck_assert_uint_eq(m.recv.messages, MERGE_MESSAGES);
+    ck_assert_uint_eq(m.recv.held_segments, 0);
+    ck_assert_uint_eq(m.recv.held_bytes, 0);
+    ck_assert_uint_eq(m.recv.routes[0].total_first + m.recv.routes[1].total_first, m.segment_count);
+    tf_link_recv_trim(&m.recv);
+    tf_link_recv_free(&m.recv);
+    tf_link_pool_trim(&m.pool);
+    ck_assert_uint_eq(tf_test_heap_shared()->live_blocks, 0);
+}
+END_TEST
+
+static void recv_start(size_t max_message)
+{
+    static tf_test_random random;
+    memset(&m, 0, sizeof(m));
+    tf_test_random_init(&random, 1);
+    tf_link_pool_init(&m.pool, tf_test_mem());
+    const tf_link_recv_config config = {
+        .rand = &random.rand, .max_segments = MERGE_WINDOW, .max_bytes = 1000, .max_message = max_message};
+    ck_assert_int_eq(tf_link_recv_init(&m.recv, &config, tf_test_mem(), &m.pool), TF_OK);
+}
+
+static void recv_end(void)
+{
+    tf_link_recv_trim(&m.recv);
+    tf_link_recv_free(&m.recv);
+    tf_link_pool_trim(&m.pool);
+    ck_assert_uint_eq(tf_test_heap_shared()->live_blocks, 0);
+}
+
+static tf_segment segment_of(uint64_t seq, uint8_t flags, const char *text)
+{
+    return (tf_segment){.seq = seq, .flags = flags, .data = tf_slice_str(text)};
+}
+
+static void give(uint64_t seq, uint8_t flags, const char *text, uint64_t generation)
+{
+    const tf_segment segment = segment_of(seq, flags, text);
+    tf_link_judgement j = tf_link_recv_judge_begin(&m.recv);
+    tf_link_judged judged;
+    const tf_link_arrival arrival = {.route = TF_ROUTE_STREAM, .generation = generation};
+    ck_assert_int_eq(tf_link_recv_judge(&m.recv, &j, &segment, &judged), TF_OK);
+    ck_assert_int_eq(tf_link_recv_accept(&m.recv, &arrival, &segment, &judged), TF_OK);
+    ck_assert_int_eq(tf_link_recv_judge_commit(&m.recv, &j), TF_OK);
+}
+
+START_TEST(recv_counts_of_a_route_begin_anew_with_a_generation)
+{
+    const uint8_t whole = TF_SEGMENT_FIRST | TF_SEGMENT_LAST;
+    recv_start(100);
+    const tf_link_received *received = &m.recv.routes[TF_ROUTE_STREAM];
+    tf_link_recv_generation(&m.recv, TF_ROUTE_STREAM, 1);
+    for (uint64_t generation = 1; generation < 4; generation++) {
+        give(generation, whole, "abc", generation);
+        give(generation, whole, "abc", generation);
+        give(generation, whole, "abc", generation);
+        tf_link_recv_generation(&m.recv, TF_ROUTE_STREAM, generation - 1); /* an old one is none */
+        tf_link_recv_generation(&m.recv, TF_ROUTE_STREAM, generation);
+        ck_assert_uint_eq(received->first, 1);
+        ck_assert_uint_eq(received->repeats, 2);
+        ck_assert_uint_eq(received->bytes, 9);
+        tf_link_recv_generation(&m.recv, TF_ROUTE_STREAM, generation + 1);
+        give(generation, whole, "abc", generation); /* late, by the old one */
+        ck_assert_uint_eq(received->first + received->repeats + received->bytes, 0);
+        ck_assert_uint_eq(received->total_first, generation);
+        ck_assert_uint_eq(received->total_repeats, 3 * generation);
+        ck_assert_uint_eq(received->total_segments, 4 * generation);
+        ck_assert_uint_eq(received->total_bytes, 12 * generation);
+    }
+    recv_end();
+}
+END_TEST
+
+/* After idleness there is memory again for what comes, and an empty last segment needs none. */
+START_TEST(recv_that_gave_its_memory_back_goes_on)
+{
+    recv_start(100);
+    for (uint64_t seq = 0; seq < 6; seq += 2) {
+        tf_slice message;
+        tf_route via;
+        give(seq, TF_SEGMENT_FIRST, "a", 0);
+        ck_assert(!tf_link_recv_next(&m.recv, &message, &via));
+        tf_link_recv_trim(&m.recv); /* not what is held */
+        give(seq + 1, TF_SEGMENT_LAST, "", 0);
+        tf_link_recv_trim(&m.recv);
+        ck_assert(tf_link_recv_next(&m.recv, &message, &via));
+        ck_assert(tf_slice_eq(message, tf_slice_str("a")));
+        tf_link_recv_trim(&m.recv);
+        tf_link_recv_trim(&m.recv);
+        ck_assert_ptr_null(m.recv.message);
+        ck_assert_ptr_null(m.recv.held);
+    }
+    recv_end();
+}
+END_TEST
+
+/* Judged with what is held and with what is in the same packet. */
+START_TEST(recv_judges_bounds_and_neighbours)
+{
+    static const struct {
+        tf_segment before; /* comes first, or */
+        bool together;     /* in the same packet */
+        tf_segment segment;
+        tf_err err;
+    } rows[] = {
+        {{.seq = 9, .flags = 3}, false, {.seq = MERGE_WINDOW - 1, .flags = 3}, TF_OK},
+        {{.seq = 9, .flags = 3}, false, {.seq = MERGE_WINDOW, .flags = 3}, TF_ERR_PEER_LIMIT},
+        {{.seq = 9, .flags = 3}, false, {.seq = 8, .flags = 3}, TF_OK},
+        {{.seq = 9, .flags = 3}, false, {.seq = 10, .flags = 3}, TF_OK},
+        {{.seq = 9, .flags = 3}, false, {.seq = 8, .flags = TF_SEGMENT_FIRST}, TF_ERR_PEER_SYNTAX},
+        {{.seq = 9, .flags = 3}, false, {.seq = 8, .flags = TF_SEGMENT_LAST}, TF_OK},
+        {{.seq = 9, .flags = 3}, false, {.seq = 10, .flags = TF_SEGMENT_LAST}, TF_ERR_PEER_SYNTAX},
+        {{.seq = 9, .flags = TF_SEGMENT_FIRST}, false, {.seq = 10, .flags = TF_SEGMENT_LAST}, TF_OK},
+        {{.seq = 9, .flags = TF_SEGMENT_FIRST}, false, {.seq = 10, .flags = 3}, TF_ERR_PEER_SYNTAX},
+        {{.seq = 9, .flags = 3}, true, {.seq = 10, .flags = TF_SEGMENT_LAST}, TF_ERR_PEER_SYNTAX},
+        {{.seq = 9, .flags = TF_SEGMENT_FIRST}, true, {.seq = 10, .flags = TF_SEGMENT_LAST}, TF_OK},
+        {{.seq = 9, .flags = 3}, true, {.seq = 11, .flags = TF_SEGMENT_LAST}, TF_OK},
+        {{.seq = 9, .flags = 3}, true, {.seq = 9, .flags = 3}, TF_ERR_PEER_SYNTAX},
+        {{.seq = 9, .flags = 3}, true, {.seq = 8, .flags = 3}, TF_ERR_PEER_SYNTAX},
+        {{.seq = 9, .flags = 3}, true, {.seq = 0, .flags = 3}, TF_ERR_PEER_SYNTAX},
+        {{.seq = 9, .flags = 3}, false, {.seq = 0, .flags = TF_SEGMENT_LAST}, TF_ERR_PEER_SYNTAX},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        recv_start(100);
+        tf_link_judgement j = tf_link_recv_judge_begin(&m.recv);
+        tf_link_judged judged;
+        ck_assert_int_eq(tf_link_recv_judge(&m.recv, &j, &rows[i].before, &judged), TF_OK);
+        if (!rows[i].together) {
+            give(9, rows[i].before.flags, "", 0);
+            j = tf_link_recv_judge_begin(&m.recv);
+        }
+        ck_assert_msg(tf_link_recv_judge(&m.recv, &j, &rows[i].segment, &judged) == rows[i].err, "row %u", (unsigned)i);
+        recv_end();
+    }
+}
+END_TEST
+
+/* A message is no longer than was announced, however it is cut and whatever came first. */
+START_TEST(recv_message_has_its_longest_length_and_no_more)
+{
+    for (size_t max = 6; max < 8; max++) {
+        recv_start(max);
+        tf_link_judgement j = tf_link_recv_judge_begin(&m.recv);
+        tf_link_judged judged;
+        const tf_segment single = segment_of(0, 3, "1234567");
+        ck_assert_int_eq(tf_link_recv_judge(&m.recv, &j, &single, &judged), max == 7 ? TF_OK : TF_ERR_PEER_LIMIT);
+        give(2, TF_SEGMENT_LAST, "34567", 0);
+        give(0, TF_SEGMENT_FIRST, "1", 0);
+        j = tf_link_recv_judge_begin(&m.recv);
+        const tf_segment middle = segment_of(1, 0, "2");
+        ck_assert_int_eq(tf_link_recv_judge(&m.recv, &j, &middle, &judged), max == 7 ? TF_OK : TF_ERR_PEER_LIMIT);
+        recv_end();
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("paths/link_recv");
+    TCase *tcase = tcase_create("paths/link_recv");
+    suite_add_tcase(suite, tcase);
+    tcase_add_loop_test(tcase, recv_any_order_within_the_window_gives_all_once, 0, 8);
+    tcase_add_test(tcase, recv_counts_of_a_route_begin_anew_with_a_generation);
+    tcase_add_test(tcase, recv_that_gave_its_memory_back_goes_on);
+    tcase_add_test(tcase, recv_judges_bounds_and_neighbours);
+    tcase_add_test(tcase, recv_message_has_its_longest_length_and_no_more);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

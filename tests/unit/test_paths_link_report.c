@@ -1,0 +1,196 @@
+/* What paths/link tells: each event once, in the order in which things happened, and nothing that did not. */
+#include "tests/unit/link_peer.h"
+
+/* Takes events up to the first of this type; false: there is none. */
+static bool told(link_peer *p, tf_link_event_type type, tf_link_event *event)
+{
+    while (tf_link_next_event(p->link, event)) {
+        if (event->type == type) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool told_unreachable(link_peer *p)
+{
+    tf_link_event event;
+    return told(p, TF_LINK_EVENT_UNREACHABLE, &event);
+}
+
+START_TEST(report_of_a_new_link_is_empty)
+{
+    link_peer p;
+    tf_link_event event;
+    link_peer_defaults(&p);
+    link_peer_new(&p);
+    ck_assert(!tf_link_next_event(p.link, &event));
+    ck_assert_uint_eq(tf_link_deadline(p.link), TF_NEVER);
+    link_peer_wait(&p, 100 * TF_SECOND); /* and never to have been there is no failure */
+    ck_assert(!tf_link_next_event(p.link, &event));
+    ck_assert_uint_eq(tf_link_deadline(p.link), TF_NEVER);
+    link_peer_free(&p);
+}
+END_TEST
+
+START_TEST(report_tells_a_verdict_and_the_one_before)
+{
+    link_peer p;
+    tf_link_event event;
+    link_peer_defaults(&p);
+    link_peer_new(&p);
+    tf_link_stream_up(p.link, p.now, 3);
+    ck_assert(tf_link_next_event(p.link, &event));
+    ck_assert_int_eq(event.type, TF_LINK_EVENT_VERDICT);
+    ck_assert_int_eq(event.route, TF_ROUTE_STREAM);
+    ck_assert_int_eq(event.before, TF_VERDICT_ABSENT);
+    ck_assert_int_eq(event.verdict, TF_VERDICT_UP);
+    ck_assert_uint_eq(event.generation, 3);
+    tf_link_datagram_up(p.link, p.now, 3);
+    ck_assert(tf_link_next_event(p.link, &event));
+    ck_assert_int_eq(event.route, TF_ROUTE_DATAGRAM);
+    ck_assert_int_eq(event.before, TF_VERDICT_ABSENT);
+    ck_assert_int_eq(event.verdict, TF_VERDICT_JOINING);
+    tf_link_stream_down(p.link, p.now);
+    tf_link_stream_up(p.link, p.now, 4); /* what changed in between is no news any more */
+    ck_assert(!tf_link_next_event(p.link, &event));
+    tf_link_stream_down(p.link, p.now);
+    ck_assert(tf_link_next_event(p.link, &event));
+    ck_assert_int_eq(event.before, TF_VERDICT_UP);
+    ck_assert_int_eq(event.verdict, TF_VERDICT_DOWN);
+    ck_assert_uint_eq(event.generation, 4);
+    link_peer_free(&p);
+}
+END_TEST
+
+START_TEST(report_names_every_generation_that_is_retired)
+{
+    link_peer p;
+    tf_link_event event;
+    link_peer_defaults(&p);
+    link_peer_new(&p);
+    for (uint64_t generation = 1; generation <= 4; generation++) {
+        tf_link_datagram_up(p.link, p.now, generation); /* the one before was not confirmed */
+    }
+    for (uint64_t generation = 1; generation <= 3; generation++) {
+        ck_assert(tf_link_next_event(p.link, &event));
+        ck_assert_int_eq(event.type, TF_LINK_EVENT_RETIRED);
+        ck_assert_uint_eq(event.generation, generation);
+    }
+    ck_assert(!told(&p, TF_LINK_EVENT_RETIRED, &event));
+    link_peer_free(&p);
+}
+END_TEST
+
+/* --- nobody is there (L8) --- */
+
+START_TEST(report_unreachable_comes_after_2_s_without_any_route)
+{
+    link_peer p;
+    link_peer_defaults(&p);
+    p.config.routes = TF_ROUTES_STREAM;
+    link_peer_new(&p);
+    for (uint64_t generation = 1; generation < 4; generation++) {
+        tf_link_stream_up(p.link, p.now, generation);
+        link_peer_drain(&p);
+        ck_assert(!told_unreachable(&p));
+        p.now += TF_SECOND;
+        tf_link_stream_down(p.link, p.now);
+        tf_time down = p.now;
+        for (unsigned i = 1; i < 200; i++) { /* however often it looks */
+            link_peer_wait(&p, 10 * TF_MS);
+            ck_assert_uint_le(tf_link_deadline(p.link), down + 2 * TF_SECOND);
+            ck_assert(!told_unreachable(&p));
+        }
+        link_peer_wait(&p, 10 * TF_MS);
+        ck_assert_uint_eq(p.now, down + 2 * TF_SECOND);
+        ck_assert(told_unreachable(&p));
+        ck_assert(!told_unreachable(&p));
+        ck_assert_uint_eq(tf_link_deadline(p.link), TF_NEVER);
+        link_peer_wait(&p, 100 * TF_SECOND); /* once */
+        ck_assert(!told_unreachable(&p));
+    }
+    link_peer_free(&p);
+}
+END_TEST
+
+START_TEST(report_unreachable_does_not_come_when_a_route_came_back)
+{
+    link_peer p;
+    link_peer_defaults(&p);
+    p.config.routes = TF_ROUTES_STREAM;
+    link_peer_new(&p);
+    tf_link_stream_up(p.link, p.now, 1);
+    for (uint64_t generation = 2; generation < 9; generation++) {
+        tf_link_stream_down(p.link, p.now);
+        link_peer_wait(&p, 2 * TF_SECOND - 1);
+        tf_link_stream_up(p.link, p.now, generation);
+        link_peer_wait(&p, TF_MS);
+        ck_assert(!told_unreachable(&p));
+    }
+    link_peer_free(&p);
+}
+END_TEST
+
+/* One route that comes and goes does not hide that the other one never does. */
+START_TEST(report_unreachable_comes_when_all_routes_failed_three_times)
+{
+    link_peer p;
+    link_peer_defaults(&p);
+    link_peer_new(&p);
+    for (uint64_t generation = 1; generation <= TF_UNREACHABLE_FAILURES; generation++) {
+        ck_assert(!told_unreachable(&p));
+        tf_link_stream_up(p.link, p.now, generation);
+        link_peer_drain(&p);
+        tf_link_stream_down(p.link, p.now);
+    }
+    ck_assert(told_unreachable(&p));
+    tf_link_stream_up(p.link, p.now, 9);
+    ck_assert_int_eq(link_peer_say(&p, "x"), TF_OK);
+    link_peer_drain(&p);
+    ck_assert_int_eq(link_peer_send_one(&p, link_peer_ack(1)), TF_OK); /* data that arrived is real progress */
+    tf_link_stream_down(p.link, p.now);
+    ck_assert(!told_unreachable(&p));
+    link_peer_wait(&p, TF_SECOND);
+    ck_assert(!told_unreachable(&p));
+    link_peer_wait(&p, TF_SECOND);
+    ck_assert(told_unreachable(&p));
+    link_peer_free(&p);
+}
+END_TEST
+
+/* --- the end --- */
+
+START_TEST(report_of_a_closed_link_is_over)
+{
+    link_peer p;
+    tf_link_event event;
+    link_peer_defaults(&p);
+    link_peer_new(&p);
+    link_peer_up(&p, 1);
+    ck_assert_int_eq(link_peer_say(&p, "x"), TF_OK);
+    link_peer_drain(&p);
+    tf_link_close(p.link, p.now, TF_CLOSE_DRAINING, tf_slice_str("bye"));
+    for (unsigned i = 0; i < 10; i++) {
+        link_peer_wait(&p, 10 * TF_SECOND);
+        ck_assert(!tf_link_next_event(p.link, &event));
+        ck_assert_uint_eq(tf_link_deadline(p.link), TF_NEVER);
+    }
+    link_peer_free(&p);
+}
+END_TEST
+
+int main(void)
+{
+    const TTest *const tests[] = {
+        report_of_a_new_link_is_empty,
+        report_tells_a_verdict_and_the_one_before,
+        report_names_every_generation_that_is_retired,
+        report_unreachable_comes_after_2_s_without_any_route,
+        report_unreachable_does_not_come_when_a_route_came_back,
+        report_unreachable_comes_when_all_routes_failed_three_times,
+        report_of_a_closed_link_is_over,
+        NULL,
+    };
+    return tf_test_run("paths/link, reports", tests);
+}

@@ -1,0 +1,180 @@
+/* A route on standby (PROTOCOL.md L7): it has probes and answers only, carries as soon as no other route flows, and for
+ * 1 s after another one flows again. */
+#include "tests/unit/link_peer.h"
+
+static void make(link_peer *p, tf_routes standby)
+{
+    link_peer_defaults(p);
+    p->config.standby = standby;
+    link_peer_new(p);
+    link_peer_up(p, 1);
+}
+
+/* How many segments go by the route now. */
+static size_t pulled(link_peer *p, tf_route route)
+{
+    size_t segments = 0;
+    if (route == TF_ROUTE_STREAM) {
+        while (link_peer_pull_stream(p) > 0) {
+            segments += link_peer_count(p, TF_FRAME_SEGMENT);
+        }
+        return segments;
+    }
+    while (link_peer_pull_packet(p)) {
+        segments += link_peer_count(p, TF_FRAME_SEGMENT);
+    }
+    return segments;
+}
+
+/* The peer holds all, and its acks and answers come by the stream. */
+static void ack_all(link_peer *p)
+{
+    tf_frame ack = link_peer_ack(tf_link_send_next(p->link));
+    ack.u.link_ack.route_count = 1;
+    ack.u.link_ack.routes[0] = (tf_route_count){.route = TF_ROUTE_STREAM, .generation = 1, .first = 1u << 20};
+    ck_assert_int_eq(link_peer_send_one(p, ack), TF_OK);
+    ck_assert_int_eq(link_peer_send_one(p, link_peer_packet_ack(1, 0, p->packet.number)), TF_OK);
+}
+
+static tf_route_stats stats_of(const link_peer *p, tf_route route)
+{
+    tf_link_stats stats;
+    tf_link_get_stats(p->link, &stats);
+    return stats.routes[route];
+}
+
+START_TEST(standby_route_has_no_segments_while_another_flows)
+{
+    for (size_t i = 0; i < TF_ROUTE_COUNT; i++) {
+        link_peer p;
+        tf_route route = (tf_route)i;
+        tf_route other = route == TF_ROUTE_STREAM ? TF_ROUTE_DATAGRAM : TF_ROUTE_STREAM;
+        make(&p, (tf_routes)(1u << i));
+        link_peer_wait(&p, 2 * TF_SECOND); /* it carried until the other one was up */
+        for (unsigned k = 0; k < 5; k++) {
+            ck_assert_int_eq(link_peer_say(&p, "x"), TF_OK);
+            ck_assert_uint_eq(pulled(&p, route), 0);
+            ck_assert_uint_ge(pulled(&p, other), 1);
+            ack_all(&p);
+        }
+        ck_assert_uint_eq(stats_of(&p, route).sent_segments, 0);
+        link_peer_free(&p);
+    }
+}
+END_TEST
+
+START_TEST(standby_route_that_is_the_only_one_carries)
+{
+    for (size_t i = 0; i < TF_ROUTE_COUNT; i++) {
+        link_peer p;
+        link_peer_defaults(&p);
+        p.config.send_data = (tf_routes)(1u << i);
+        p.config.standby = TF_ROUTES_BOTH;
+        link_peer_new(&p);
+        link_peer_up(&p, 1);
+        link_peer_wait(&p, 2 * TF_SECOND);
+        ck_assert_int_eq(link_peer_say(&p, "x"), TF_OK);
+        ck_assert_uint_eq(pulled(&p, (tf_route)i), 1);
+        link_peer_free(&p);
+    }
+}
+END_TEST
+
+START_TEST(standby_datagrams_carry_without_a_stream_and_a_second_longer)
+{
+    link_peer p;
+    make(&p, TF_ROUTES_DATAGRAM);
+    link_peer_wait(&p, 2 * TF_SECOND);
+    for (unsigned i = 0; i < 4; i++) {
+        ck_assert_int_eq(link_peer_say(&p, "x"), TF_OK);
+    }
+    ck_assert_uint_eq(pulled(&p, TF_ROUTE_STREAM), 4);
+    ck_assert_int_eq(link_peer_send_one(&p, link_peer_ack(2)), TF_OK);
+    ck_assert_uint_eq(pulled(&p, TF_ROUTE_DATAGRAM), 0);
+    tf_link_stream_down(p.link, p.now);
+    ck_assert(link_peer_pull_packet(&p)); /* at once, from the first that is not acked */
+    ck_assert_uint_eq(link_peer_get(&p, TF_FRAME_SEGMENT)->u.segment.seq, 2);
+    link_peer_drain(&p);
+    ck_assert_uint_eq(stats_of(&p, TF_ROUTE_DATAGRAM).retired, 0); /* what was acked was never meant for it */
+    tf_link_stream_up(p.link, p.now, 1);
+    ack_all(&p);
+    link_peer_drain(&p);
+    const tf_time flows = p.now;
+    ck_assert_uint_le(tf_link_deadline(p.link), flows + TF_STANDBY_BACK);
+    link_peer_wait(&p, TF_STANDBY_BACK - 1);
+    ck_assert_int_eq(link_peer_say(&p, "x"), TF_OK);
+    ck_assert_uint_ge(pulled(&p, TF_ROUTE_DATAGRAM), 1);
+    ck_assert_uint_eq(pulled(&p, TF_ROUTE_STREAM), 1);
+    ack_all(&p);
+    link_peer_wait(&p, 1);
+    for (unsigned i = 0; i < 3; i++) {
+        ck_assert_int_eq(link_peer_say(&p, "x"), TF_OK);
+        ck_assert_uint_eq(pulled(&p, TF_ROUTE_DATAGRAM), 0);
+        ck_assert_uint_eq(pulled(&p, TF_ROUTE_STREAM), 1);
+        ack_all(&p);
+        link_peer_wait(&p, 10 * TF_MS);
+    }
+    link_peer_free(&p);
+}
+END_TEST
+
+START_TEST(standby_stream_carries_when_datagrams_are_down)
+{
+    link_peer p;
+    make(&p, TF_ROUTES_STREAM);
+    link_peer_wait(&p, 2 * TF_SECOND);
+    for (unsigned i = 0; i < 4; i++) {
+        ck_assert_int_eq(link_peer_say(&p, "x"), TF_OK);
+    }
+    ck_assert_uint_ge(pulled(&p, TF_ROUTE_DATAGRAM), 4);
+    ck_assert_int_eq(link_peer_send_one(&p, link_peer_ack(2)), TF_OK);
+    ck_assert_uint_eq(pulled(&p, TF_ROUTE_STREAM), 0);
+    tf_link_datagram_down(p.link, p.now);
+    (void)link_peer_pull_stream(&p);
+    ck_assert_uint_eq(link_peer_count(&p, TF_FRAME_SEGMENT), 2);
+    ck_assert_uint_eq(link_peer_get(&p, TF_FRAME_SEGMENT)->u.segment.seq, 2);
+    ck_assert_uint_eq(stats_of(&p, TF_ROUTE_STREAM).retired, 0);
+    link_peer_free(&p);
+}
+END_TEST
+
+START_TEST(standby_route_is_probed_once_a_second_while_there_is_traffic)
+{
+    link_peer p;
+    make(&p, TF_ROUTES_DATAGRAM);
+    link_peer_wait(&p, 2 * TF_SECOND);
+    link_peer_drain(&p);
+    ack_all(&p);
+    uint64_t before = stats_of(&p, TF_ROUTE_DATAGRAM).probes;
+    for (unsigned i = 0; i < 2000; i++) {
+        ck_assert_int_eq(link_peer_say(&p, "x"), TF_OK);
+        link_peer_drain(&p);
+        link_peer_wait(&p, 10 * TF_MS);
+        ack_all(&p);
+    }
+    uint64_t probes = stats_of(&p, TF_ROUTE_DATAGRAM).probes - before;
+    ck_assert_uint_ge(probes, 19);
+    ck_assert_uint_le(probes, 24);
+    before += probes;
+    for (unsigned i = 0; i < 500; i++) {
+        link_peer_wait(&p, 10 * TF_MS);
+        link_peer_drain(&p);
+        ack_all(&p);
+    }
+    ck_assert_uint_le(stats_of(&p, TF_ROUTE_DATAGRAM).probes - before, 1);
+    link_peer_free(&p);
+}
+END_TEST
+
+int main(void)
+{
+    const TTest *const tests[] = {
+        standby_route_has_no_segments_while_another_flows,
+        standby_route_that_is_the_only_one_carries,
+        standby_datagrams_carry_without_a_stream_and_a_second_longer,
+        standby_stream_carries_when_datagrams_are_down,
+        standby_route_is_probed_once_a_second_while_there_is_traffic,
+        NULL,
+    };
+    return tf_test_run("paths/link, standby", tests);
+}
