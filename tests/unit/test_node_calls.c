@@ -1,7 +1,9 @@
 /* node/calls: what is strict, what is lenient, and that no prefix or flipped byte reads past the end. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "node/calls.h"
+#include "proto/mp.h"
 #include "tests/support/check_main.h"
 #include "tests/support/support.h"
 
@@ -309,6 +311,61 @@ START_TEST(calls_missing_key_is_refused)
 }
 END_TEST
 
+/* Is it one of those that a result, a refusal or what a sink gets may lack? */
+static bool is_optional(size_t index, tf_slice key)
+{
+    static const struct {
+        size_t form;
+        const char *keys;
+    } rows[] = {
+        {13, " dedup_age_ms "},
+        {14, " duplicate "},
+        {15, " resumed "},
+        {16, " client_id message retryable retry_after_ms "},
+        {17, " meta expires "},
+        {23, " next "},
+        {24, " keys_since max_bytes dedup_age_ms "},
+        {26, " next "},
+        {27, " gaps "},
+        {28, " local mentioned retired revoked "},
+        {29, " next "},
+    };
+    char wanted[64];
+    (void)snprintf(wanted, sizeof(wanted), " %.*s ", (int)key.len, (const char *)key.data);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (rows[i].form == index) {
+            return strstr(rows[i].keys, wanted) != NULL;
+        }
+    }
+    return false;
+}
+
+/* Each key of what may hold unknown ones in turn, with its value. */
+START_TEST(calls_key_that_is_not_optional_is_missed)
+{
+    for (size_t i = ARGUMENTS; i < FORMS; i++) {
+        form f = form_of(i);
+        tf_reader r;
+        tf_rd_init(&r, tf_slice_of(f.bytes, f.len));
+        size_t pairs = tf_mp_rd_map(&r, 64);
+        for (size_t at = f.len - tf_rd_left(&r); pairs > 0; pairs--) {
+            uint8_t bytes[sizeof(f.bytes)];
+            tf_slice key = tf_mp_rd_str(&r, 64);
+            tf_mp_skip(&r);
+            size_t next = f.len - tf_rd_left(&r);
+            memcpy(bytes, f.bytes, at);
+            memcpy(bytes + at, f.bytes + next, f.len - next);
+            bytes[0]--;
+            tf_err err = read_exact(&f, bytes, f.len - (next - at));
+            ck_assert_msg(err == (is_optional(i, key) ? TF_OK : TF_ERR_PEER_SYNTAX), "form %zu without %.*s", i,
+                          (int)key.len, (const char *)key.data);
+            at = next;
+        }
+        ck_assert_int_eq(tf_rd_end(&r), TF_OK);
+    }
+}
+END_TEST
+
 START_TEST(calls_value_out_of_range_is_refused)
 {
     static const struct {
@@ -465,6 +522,7 @@ int main(void)
         calls_prefix_or_trailing_byte_is_refused,
         calls_flipped_bytes_are_read_or_refused_and_nothing_else,
         calls_missing_key_is_refused,
+        calls_key_that_is_not_optional_is_missed,
         calls_value_out_of_range_is_refused,
         calls_what_is_optional_and_absent_is_its_default,
         calls_refusal_without_retryable_takes_it_from_the_code,

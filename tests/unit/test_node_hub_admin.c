@@ -440,6 +440,25 @@ START_TEST(retention_forgets_keys_apart_from_messages)
 }
 END_TEST
 
+/* S2: without an age they live as long as the channel, also those of messages that are gone. */
+START_TEST(retention_of_messages_alone_forgets_no_keys)
+{
+    setup s;
+    const tf_retention keeps = {.pattern = tf_slice_str("room"), .max_count = 2};
+    begin(&s, &(tf_hub_config){.retention = &keeps, .retention_count = 1});
+    raw_send_range(s.raw, 1, 5);
+    for (unsigned i = 0; i < 4; i++) {
+        jump(&s, 10000);
+    }
+    ck_assert_uint_eq(stored(&s).first, 4);
+    ck_assert_int_eq(stored(&s).keys_since_ms, 0);
+    tf_local again = raw_send_numbered(s.raw, 1);
+    raw_settle(s.raw);
+    ck_assert(raw_ack(s.raw, again).duplicate);
+    end(&s);
+}
+END_TEST
+
 START_TEST(retention_walks_many_channels_in_pages)
 {
     static setup s;
@@ -513,6 +532,7 @@ int main(void)
         retention_by_count_and_bytes_holds_with_slack_and_is_exact_at_the_tick,
         retention_by_age_reaches_channels_that_are_not_in_memory,
         retention_forgets_keys_apart_from_messages,
+        retention_of_messages_alone_forgets_no_keys,
         retention_walks_many_channels_in_pages,
         retention_without_policies_wakes_nobody,
         retention_that_the_store_refuses_is_tried_again,

@@ -205,6 +205,9 @@ static void heal(void)
 {
     size_t failures = cw.server->failures + cw.nodes[0]->failures + cw.nodes[1]->failures;
     tf_test_heap_fail_never(&cw.w.heap);
+    for (size_t i = 0; i < cw.w.node_count; i++) {
+        ck_assert(cw.w.nodes[i].failures == 0 || cw.w.nodes[i].last_failure == TF_ERR_NOMEM);
+    }
     if (failures == 0 && !cw.pairs[0]->broken && !cw.pairs[1]->broken) {
         return;
     }

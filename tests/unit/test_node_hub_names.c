@@ -168,6 +168,21 @@ START_TEST(names_object_of_another_stays_when_its_publisher_goes)
 }
 END_TEST
 
+/* An object of the node itself is never lost with a connection. */
+START_TEST(names_of_what_the_node_has_itself_stay_as_long_as_it)
+{
+    static setup s;
+    begin(&s, NULL);
+    for (char name[] = "a"; name[0] <= 'z'; name[0]++) {
+        ck_assert_str_eq(raw_publish(s.host, name, raw_root(s.host)), "acked");
+    }
+    raw_lose(&s.host);
+    ck_assert_str_eq(raw_lookup_outcome(s.caller, "a"), "acked");
+    ck_assert_uint_eq(names_of(&s), 26);
+    end(&s);
+}
+END_TEST
+
 START_TEST(names_rights_are_those_of_channels)
 {
     static setup s;
@@ -340,6 +355,7 @@ int main(void)
         names_host_that_goes_takes_its_names_and_calls_in_flight_along,
         names_object_that_its_host_revokes_is_not_found_any_more,
         names_object_of_another_stays_when_its_publisher_goes,
+        names_of_what_the_node_has_itself_stay_as_long_as_it,
         names_rights_are_those_of_channels,
         names_of_one_node_are_bounded,
         names_malformed_requests_are_refused,

@@ -256,6 +256,30 @@ START_TEST(hub_rate_of_many_origins_behind_a_relay_is_bounded)
 }
 END_TEST
 
+/* What was refused to an origin is waited for, however long the others go on and its own bucket is full again. */
+START_TEST(hub_rate_of_an_origin_is_not_let_go_before_its_guard)
+{
+    static setup s;
+    tf_who a = {world_id(1), 5};
+    tf_who b = {world_id(2), 5};
+    begin(&s, &(tf_hub_config){.rate = 1, .max_in_flight = 1}, true);
+    (void)raw_send_origin(s.raw, "a1", tf_slice_str("x"), &a);
+    raw_settle(s.raw);
+    tf_local second = raw_send_origin(s.raw, "a2", tf_slice_str("x"), &a);
+    world_settle(&s.w); /* the raw peer processes nothing: no session ack covers the refusal */
+    s.w.now += 2 * TF_SECOND;
+    (void)raw_send_origin(s.raw, "b1", tf_slice_str("x"), &b);
+    world_settle(&s.w);
+    tf_local third = raw_send_origin(s.raw, "a3", tf_slice_str("x"), &a);
+    tf_local again = raw_send_origin(s.raw, "a2", tf_slice_str("x"), &a);
+    raw_settle(s.raw);
+    ck_assert_str_eq(raw_outcome(s.raw, second), "rate_limited");
+    ck_assert_str_eq(raw_outcome(s.raw, third), "rate_limited");
+    ck_assert_uint_eq(raw_ack(s.raw, again).seq, 3);
+    end(&s);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -267,6 +291,7 @@ int main(void)
         hub_rate_of_bytes_counts_bodies,
         hub_rate_is_per_origin_behind_a_relay,
         hub_rate_of_many_origins_behind_a_relay_is_bounded,
+        hub_rate_of_an_origin_is_not_let_go_before_its_guard,
         NULL,
     };
     return tf_test_run("node/hub rates", tests);

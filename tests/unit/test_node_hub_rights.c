@@ -379,6 +379,38 @@ START_TEST(rights_taken_away_end_subscriptions_and_reads)
 }
 END_TEST
 
+START_TEST(rights_taken_away_for_one_channel_leave_reads_of_another)
+{
+    static const char *const names[] = {"open/a", "room", "open/b"};
+    tf_local reads[3];
+    world w;
+    world_init(&w, 1);
+    world_node *server = world_add(&w, true, NULL);
+    raw_peer *raw = raw_new(&w, server, 3);
+    server->stub.later = true;
+    for (size_t i = 0; i < 3; i++) {
+        uint8_t bytes[256];
+        raw_open(raw, names[i]);
+        (void)raw_send(raw, "id", "1");
+        raw_settle(raw);
+        reads[i] = raw_call(raw, raw->channel, "read", args_of(bytes, "read"), TF_LOCAL_NONE);
+    }
+    raw_settle(raw);
+    set_rights(&w, server, WRITE);
+    raw_settle(raw);
+    ck_assert_str_eq(raw_outcome(raw, reads[0]), "waiting");
+    ck_assert_str_eq(raw_outcome(raw, reads[1]), "forbidden");
+    ck_assert_str_eq(raw_outcome(raw, reads[2]), "waiting");
+    server->stub.later = false;
+    server->stub.ready = true;
+    raw_settle(raw);
+    ck_assert_str_eq(raw_outcome(raw, reads[0]), "acked");
+    ck_assert_str_eq(raw_outcome(raw, reads[2]), "acked");
+    world_free(&w);
+    free(raw);
+}
+END_TEST
+
 START_TEST(rights_accepted_send_is_acked_again_without_them)
 {
     world w;
@@ -418,6 +450,7 @@ int main(void)
                                   rights_channels_lists_what_may_be_used,
                                   rights_channels_page_is_bounded_when_nothing_may_be_seen,
                                   rights_taken_away_end_subscriptions_and_reads,
+                                  rights_taken_away_for_one_channel_leave_reads_of_another,
                                   rights_accepted_send_is_acked_again_without_them,
                                   NULL};
     return tf_test_run("node/hub rights", tests);

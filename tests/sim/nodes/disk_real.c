@@ -19,6 +19,7 @@ struct disk_real {
     tf_disk_store *store; /* NULL: not open */
     tf_db *peek_db;       /* NULL: nobody looked yet since the start */
     tf_db_block *peeked;  /* what was shown last */
+    uint64_t listened;    /* how far the threads were when the store was last asked whether it has said something */
 };
 
 static size_t disks; /* of this kind, that there are */
@@ -127,6 +128,10 @@ void disk_real_advance(disk *d)
     uint64_t count = 0;
     bool had_news = has_news(d);
     threads_run(d->now);
+    if (threads_trace() == d->real->listened) {
+        return; /* nobody else says anything */
+    }
+    d->real->listened = threads_trace();
     /* A relay that sleeps wakes by this alone. */
     bool was_told = read(tf_disk_store_fd(d->real->store), &count, sizeof(count)) > 0;
     if (has_news(d) && !had_news && !was_told) {
