@@ -488,6 +488,47 @@ START_TEST(link_ack_without_room_goes_with_the_next)
 }
 END_TEST
 
+START_TEST(link_keys_it_knows_are_no_news)
+{
+    link_peer p;
+    tf_link_event event;
+    link_peer_defaults(&p);
+    link_peer_new(&p);
+    link_peer_up(&p, 1);
+    tf_link_datagram_up(p.link, p.now, 1);
+    ck_assert(!link_peer_pull_packet(&p));
+    tf_link_datagram_up(p.link, p.now, 2);
+    ck_assert(link_peer_pull_packet(&p));
+    tf_link_datagram_up(p.link, p.now, 2); /* it is challenged already */
+    ck_assert(!link_peer_pull_packet(&p));
+    ck_assert(!tf_link_next_event(p.link, &event));
+    link_peer_free(&p);
+}
+END_TEST
+
+/* What is owed for packets under keys that are gone is owed no more, not even when others take their place. */
+START_TEST(link_keys_that_are_gone_are_owed_no_acks)
+{
+    link_peer p;
+    link_peer_defaults(&p);
+    link_peer_new(&p);
+    link_peer_up(&p, 1);
+    for (uint64_t generation = 2; generation < 6; generation++) {
+        tf_link_datagram_up(p.link, p.now, generation);
+        ck_assert_int_eq(link_peer_send_packet_one(&p, generation, link_peer_message(generation - 2, "x")), TF_OK);
+        tf_link_datagram_up(p.link, p.now, 10 * generation);
+        link_peer_wait(&p, TF_LINK_ACK_DELAY);
+        (void)link_peer_pull_stream(&p);
+        ck_assert_ptr_nonnull(link_peer_find(&p, TF_FRAME_LINK_ACK));
+        ck_assert_ptr_null(link_peer_find(&p, TF_FRAME_PACKET_ACK));
+        while (link_peer_pull_packet(&p)) {
+            ck_assert_ptr_null(link_peer_find(&p, TF_FRAME_PACKET_ACK));
+        }
+    }
+    link_peer_free(&p);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -510,6 +551,8 @@ int main(void)
         link_silence_is_noticed_by_the_deadline,
         link_ack_counts_first_copies_and_repeats,
         link_ack_without_room_goes_with_the_next,
+        link_keys_it_knows_are_no_news,
+        link_keys_that_are_gone_are_owed_no_acks,
         NULL,
     };
     return tf_test_run("paths/link acks", tests);

@@ -317,6 +317,31 @@ START_TEST(loss_of_one_packet_stalls_the_route_after_the_second_pto)
 }
 END_TEST
 
+/* Between packets that are lost may lie some that are not. */
+START_TEST(loss_of_several_is_seen_at_once)
+{
+    link_peer p;
+    unsigned packets = 0;
+    make(&p, TF_ROUTES_DATAGRAM, 20 * TF_MS);
+    const uint64_t seq = tf_link_send_next(p.link);
+    const uint64_t first = send_one(&p);
+    for (unsigned i = 0; i < 5; i++) {
+        (void)send_one(&p);
+    }
+    p.now += 20 * TF_MS;
+    ack_packets(&p, first + 1, first + 1);
+    ck_assert_uint_eq(pull_segments(&p, &packets), 0);
+    ack_packets(&p, first + 5, first + 5);
+    ck_assert_uint_eq(stats_of(&p).lost, 2);
+    ck_assert(link_peer_pull_packet(&p));
+    ck_assert_uint_eq(link_peer_count(&p, TF_FRAME_SEGMENT), 2);
+    const tf_frame *again = link_peer_get(&p, TF_FRAME_SEGMENT);
+    ck_assert_uint_eq(again[0].u.segment.seq, seq);
+    ck_assert_uint_eq(again[1].u.segment.seq, seq + 2);
+    link_peer_free(&p);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -330,6 +355,7 @@ int main(void)
         loss_of_many_in_a_row_closes_the_window,
         loss_of_eight_packets_stalls_the_route,
         loss_of_one_packet_stalls_the_route_after_the_second_pto,
+        loss_of_several_is_seen_at_once,
         NULL,
     };
     return tf_test_run("paths/link, loss", tests);
