@@ -57,10 +57,16 @@ static inline tf_local raw_ask_subscribe(raw_peer *raw, const tf_args_subscribe 
     return promise;
 }
 
+/* A sink, not asked for anything yet. */
+static inline raw_sub raw_sink(raw_peer *raw)
+{
+    return (raw_sub){.raw = raw, .sink = tf_router_new_object(raw->end->router), .seen = raw->count};
+}
+
 /* limit 0: none. */
 static inline raw_sub raw_subscribe(raw_peer *raw, const tf_args_subscribe *args)
 {
-    raw_sub sub = {.raw = raw, .sink = tf_router_new_object(raw->end->router), .seen = raw->count};
+    raw_sub sub = raw_sink(raw);
     tf_local promise = raw_ask_subscribe(raw, args, sub.sink);
     ck_assert_str_eq(raw_outcome(raw, promise), "acked");
     const raw_answer *answer = raw_find(raw, promise);
@@ -110,6 +116,16 @@ static inline void raw_expect_gap(raw_sub *sub, uint64_t next, const char *reaso
     ck_assert_int_eq(tf_gap_read(raw_data(answer), &gap), TF_OK);
     ck_assert_uint_eq(gap.next, next);
     ck_assert(tf_slice_eq(gap.reason, tf_slice_str(reason)));
+}
+
+/* The next that came is its end. */
+static inline void raw_expect_ended(raw_sub *sub, const char *reason)
+{
+    tf_ended ended = {.reason = {NULL, 0}};
+    const raw_answer *answer = raw_next(sub);
+    ck_assert_str_eq(answer == NULL ? "" : answer->method, "ended");
+    ck_assert_int_eq(tf_ended_read(raw_data(answer), &ended), TF_OK);
+    ck_assert(tf_slice_eq(ended.reason, tf_slice_str(reason)));
 }
 
 static inline void raw_expect_nothing(raw_sub *sub)

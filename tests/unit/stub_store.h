@@ -68,6 +68,13 @@ static inline bool stub_release(stub_store *stub)
     return group != NULL;
 }
 
+/* From now on nothing is held. */
+static inline void stub_let_go(stub_store *stub)
+{
+    stub->hold = false;
+    ck_assert(stub_release(stub));
+}
+
 static inline bool stub_poll(void *ctx, tf_store_event_type *out)
 {
     stub_store *stub = ctx;

@@ -1,31 +1,6 @@
 /* node/hub: opening, sends and their refusals, resends (S1 to S5, S9). */
 #include "tests/support/check_main.h"
-#include "tests/unit/hub_world.h"
-
-typedef struct setup {
-    world w;
-    world_node *node;
-    raw_peer *raw;
-} setup;
-
-static void begin_with(setup *s, const tf_hub_config *config)
-{
-    world_init(&s->w, 1);
-    s->node = world_add(&s->w, true, config);
-    s->raw = raw_new(&s->w, s->node, 11);
-    raw_open(s->raw, "room");
-}
-
-static void begin(setup *s)
-{
-    begin_with(s, NULL);
-}
-
-static void end(setup *s)
-{
-    world_free(&s->w);
-    free(s->raw);
-}
+#include "tests/unit/raw_room.h"
 
 /* -- S1, S9: one send ---------------------------------------------------------------------------------------------- */
 
@@ -233,15 +208,13 @@ START_TEST(hub_resend_on_another_connection_gets_the_same_ack)
     (void)raw_send(s.raw, "a", "one");
     raw_settle(s.raw);
     world_disconnect(&s.w, raw_pair(s.raw)); /* the session is lost while the send is being committed (P1) */
-    raw_peer *next = raw_new(&s.w, s.node, 11);
-    raw_open(next, "room");
+    raw_peer *next = in_room(&s, 11);
     tf_local again = raw_send(next, "a", "one");
     tf_local conflict = raw_send(next, "a", "other");
     raw_settle(next);
     ck_assert_str_eq(raw_outcome(next, again), "waiting");
     ck_assert_str_eq(raw_outcome(next, conflict), "client_id_conflict");
-    s.node->stub.hold = false;
-    ck_assert(stub_release(&s.node->stub));
+    stub_let_go(&s.node->stub);
     raw_settle(next);
     ck_assert(raw_ack(next, again).duplicate);
     ck_assert_uint_eq(raw_ack(next, again).seq, 1);
@@ -249,19 +222,15 @@ START_TEST(hub_resend_on_another_connection_gets_the_same_ack)
     raw_settle(next);
     ck_assert(raw_ack(next, later).duplicate);
     ck_assert_uint_eq(store_head(s.node, "room"), 1);
-    world_free(&s.w);
+    end(&s);
     free(next);
-    free(s.raw);
 }
 END_TEST
 
 START_TEST(hub_same_client_id_of_another_channel_or_origin_is_another_send)
 {
     setup s;
-    world_init(&s.w, 2);
-    s.w.relay = true;
-    s.node = world_add(&s.w, true, NULL);
-    s.raw = raw_new(&s.w, s.node, 11);
+    begin_as(&s, true, NULL);
     const tf_who origins[] = {{world_id(50), 1}, {world_id(51), 1}};
     static const char *const channels[] = {"a", "a:b"}; /* no concatenation: (a, b:c) is not (a:b, c) */
     static const char *const ids[] = {"b:c", "c"};
@@ -312,8 +281,7 @@ START_TEST(hub_closed_channel_refuses_new_sends_and_acks_resends)
     tf_local close_too = raw_call(s.raw, s.raw->channel, "close", tf_slice_of(empty_map, 1), TF_LOCAL_NONE);
     tf_local behind = raw_send(s.raw, "c", "behind");
     raw_settle(s.raw);
-    s.node->stub.hold = false;
-    ck_assert(stub_release(&s.node->stub));
+    stub_let_go(&s.node->stub);
     raw_settle(s.raw);
     tf_local again = raw_send(s.raw, "a", "one");
     tf_local after = raw_send(s.raw, "d", "after");
@@ -392,7 +360,7 @@ END_TEST
 
 START_TEST(hub_open_of_an_unknown_channel_is_refused_where_only_known_ones_are)
 {
-    setup s;
+    static setup s;
     tf_hub_config config = {.known_channels_only = true};
     world_init(&s.w, 4);
     s.node = world_add(&s.w, true, &config);

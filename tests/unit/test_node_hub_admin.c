@@ -2,27 +2,7 @@
  * (S12). */
 #include "proto/mp.h"
 #include "tests/support/check_main.h"
-#include "tests/unit/raw_calls.h"
-
-typedef struct setup {
-    world w;
-    world_node *node;
-    raw_peer *raw;
-} setup;
-
-static void begin(setup *s, const tf_hub_config *config)
-{
-    world_init(&s->w, 1);
-    s->node = world_add(&s->w, true, config);
-    s->raw = raw_new(&s->w, s->node, 11);
-    raw_open(s->raw, "room");
-}
-
-static void end(setup *s)
-{
-    world_free(&s->w);
-    free(s->raw);
-}
+#include "tests/unit/raw_room.h"
 
 static tf_local root_of(const setup *s)
 {
@@ -40,7 +20,7 @@ START_TEST(admin_open_of_existing_makes_none)
 {
     setup s;
     tf_store_channel found;
-    begin(&s, NULL);
+    begin(&s);
     ck_assert_str_eq(raw_outcome(s.raw, ask_open(&s, "nowhere", true)), "channel_not_found");
     ck_assert_int_eq(s.node->stub.inner.table->channel_find(s.node->stub.inner.ctx, tf_slice_str("nowhere"), &found),
                      TF_ERR_CLOSED);
@@ -79,7 +59,7 @@ START_TEST(admin_channels_are_listed_in_pages)
     setup s;
     uint64_t next = 0;
     unsigned seen = 0;
-    begin(&s, NULL);
+    begin(&s);
     for (unsigned i = 0; i < 7; i++) {
         char name[32];
         (void)snprintf(name, sizeof(name), "name-%u", i);
@@ -153,7 +133,7 @@ START_TEST(admin_info_tells_what_is_kept)
 {
     setup s;
     tf_retention keeps[] = {{tf_slice_str("x*"), 1, 2, 3, 4}, {tf_slice_str("r??m"), 60000, 0, 1000, 3600000}};
-    begin(&s, &(tf_hub_config){.retention = keeps, .retention_count = 2});
+    begin_with(&s, &(tf_hub_config){.retention = keeps, .retention_count = 2});
     raw_send_range(s.raw, 1, 5);
     (void)raw_trim(s.raw, 3);
     tf_result_info info = raw_info(s.raw);
@@ -180,7 +160,7 @@ static uint64_t trimmed_to(setup *s, tf_local promise)
 START_TEST(admin_trim_moves_the_first_and_never_back)
 {
     setup s;
-    begin(&s, NULL);
+    begin(&s);
     ck_assert_uint_eq(trimmed_to(&s, raw_trim(s.raw, 100)), 1); /* nothing there */
     raw_send_range(s.raw, 1, 10);
     ck_assert_uint_eq(trimmed_to(&s, raw_trim(s.raw, 4)), 4);
@@ -207,7 +187,7 @@ START_TEST(admin_trims_that_wait_become_one)
 {
     setup s;
     tf_local promises[4];
-    begin(&s, NULL);
+    begin(&s);
     raw_send_range(s.raw, 1, 10);
     size_t groups = s.node->stub.groups;
     s.node->stub.hold = true;
@@ -216,8 +196,7 @@ START_TEST(admin_trims_that_wait_become_one)
     for (uint64_t i = 0; i < 4; i++) {
         promises[i] = raw_trim(s.raw, 3 + i);
     }
-    s.node->stub.hold = false;
-    ck_assert(stub_release(&s.node->stub));
+    stub_let_go(&s.node->stub);
     raw_settle(s.raw);
     ck_assert_str_eq(raw_outcome(s.raw, sending), "acked");
     for (size_t i = 0; i < 4; i++) {
@@ -231,7 +210,7 @@ END_TEST
 START_TEST(admin_subscribers_see_a_trim_only_of_what_they_had_not_got)
 {
     setup s;
-    begin(&s, NULL);
+    begin(&s);
     tf_args_subscribe args = {.from = {TF_FROM_FIRST, 0}, .echo = true};
     raw_sub live = raw_subscribe(s.raw, &args);
     args.limit = 1;
@@ -266,7 +245,7 @@ START_TEST(admin_gaps_are_what_cannot_be_had)
     setup s;
     tf_slice item;
     const uint64_t froms[] = {1, 2, 3, 7, 8};
-    begin(&s, NULL);
+    begin(&s);
     raw_send_range(s.raw, 1, 10);
     (void)raw_trim(s.raw, 3);
     s.node->stub.damaged_from = 6;
@@ -296,7 +275,7 @@ START_TEST(admin_read_says_what_it_lacks)
     tf_slice item;
     raw_args args;
     tf_result_read result;
-    begin(&s, NULL);
+    begin(&s);
     raw_send_range(s.raw, 1, 5);
     (void)raw_trim(s.raw, 3);
     s.node->stub.damaged_from = 4;
@@ -350,7 +329,7 @@ START_TEST(retention_by_count_and_bytes_holds_with_slack_and_is_exact_at_the_tic
     static char body[1000];
     memset(body, 'x', sizeof(body));
     for (size_t k = 0; k < 2; k++) {
-        begin(&s, &(tf_hub_config){.retention = &rows[k], .retention_count = 1});
+        begin_with(&s, &(tf_hub_config){.retention = &rows[k], .retention_count = 1});
         uint64_t least = UINT64_MAX;
         for (unsigned i = 0; i < 500; i++) {
             char id[8];
@@ -380,7 +359,7 @@ START_TEST(retention_by_age_reaches_channels_that_are_not_in_memory)
     setup s;
     const tf_retention keeps = {.pattern = tf_slice_str("ro*"), .max_age_ms = 60000};
     tf_hub_stats stats;
-    begin(&s, &(tf_hub_config){.retention = &keeps, .retention_count = 1});
+    begin_with(&s, &(tf_hub_config){.retention = &keeps, .retention_count = 1});
     raw_send_range(s.raw, 1, 5);
     jump(&s, 30000);
     raw_send_range(s.raw, 6, 8);
@@ -413,7 +392,7 @@ START_TEST(retention_forgets_keys_apart_from_messages)
 {
     setup s;
     const tf_retention keeps = {.pattern = tf_slice_str("room"), .dedup_age_ms = 100000};
-    begin(&s, &(tf_hub_config){.retention = &keeps, .retention_count = 1});
+    begin_with(&s, &(tf_hub_config){.retention = &keeps, .retention_count = 1});
     raw_send_range(s.raw, 1, 3);
     jump(&s, 50000);
     raw_send_range(s.raw, 4, 4);
@@ -445,7 +424,7 @@ START_TEST(retention_of_messages_alone_forgets_no_keys)
 {
     setup s;
     const tf_retention keeps = {.pattern = tf_slice_str("room"), .max_count = 2};
-    begin(&s, &(tf_hub_config){.retention = &keeps, .retention_count = 1});
+    begin_with(&s, &(tf_hub_config){.retention = &keeps, .retention_count = 1});
     raw_send_range(s.raw, 1, 5);
     for (unsigned i = 0; i < 4; i++) {
         jump(&s, 10000);
@@ -463,7 +442,7 @@ START_TEST(retention_walks_many_channels_in_pages)
 {
     static setup s;
     const tf_retention keeps = {.pattern = tf_slice_str("name-*"), .max_count = 1};
-    begin(&s, &(tf_hub_config){.retention = &keeps, .retention_count = 1});
+    begin_with(&s, &(tf_hub_config){.retention = &keeps, .retention_count = 1});
     raw_send_range(s.raw, 1, 3);
     for (unsigned i = 0; i < 200; i++) {
         char name[32];
@@ -487,7 +466,7 @@ END_TEST
 START_TEST(retention_without_policies_wakes_nobody)
 {
     setup s;
-    begin(&s, NULL);
+    begin(&s);
     raw_send_range(s.raw, 1, 3);
     ck_assert(tf_hub_deadline(s.node->hub) == TF_NEVER);
     end(&s);
@@ -498,7 +477,7 @@ START_TEST(retention_that_the_store_refuses_is_tried_again)
 {
     setup s;
     const tf_retention keeps = {.pattern = tf_slice_str("*"), .max_count = 2};
-    begin(&s, &(tf_hub_config){.retention = &keeps, .retention_count = 1});
+    begin_with(&s, &(tf_hub_config){.retention = &keeps, .retention_count = 1});
     raw_send_range(s.raw, 1, 5);
     s.node->stub.refuse = TF_REFUSAL_UNAVAILABLE;
     jump(&s, 10000);

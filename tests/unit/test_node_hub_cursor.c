@@ -1,30 +1,6 @@
 /* node/hub: durable subscriptions (S10), and sends that expire. */
 #include "tests/support/check_main.h"
-#include "tests/unit/raw_calls.h"
-
-typedef struct setup {
-    world w;
-    world_node *node;
-    raw_peer *raw;
-    raw_peer *other; /* another connection of the same node id */
-} setup;
-
-static void begin(setup *s)
-{
-    world_init(&s->w, 1);
-    s->node = world_add(&s->w, true, NULL);
-    s->raw = raw_new(&s->w, s->node, 11);
-    s->other = raw_new(&s->w, s->node, 12);
-    raw_open(s->raw, "room");
-    raw_open(s->other, "room");
-}
-
-static void end(setup *s)
-{
-    world_free(&s->w);
-    free(s->raw);
-    free(s->other);
-}
+#include "tests/unit/raw_room.h"
 
 static tf_args_subscribe durable_from(tf_from_kind kind, uint64_t value)
 {
@@ -45,22 +21,10 @@ static uint64_t stored_cursor(setup *s, const char *name)
     return err == TF_OK ? cursor.next : 0;
 }
 
-/* Both ends begin again. */
-static void restart(setup *s)
-{
-    world_restart(&s->w, s->node);
-    free(s->raw);
-    free(s->other);
-    s->raw = raw_new(&s->w, s->node, 21);
-    s->other = raw_new(&s->w, s->node, 22);
-    raw_open(s->raw, "room");
-    raw_open(s->other, "room");
-}
-
 START_TEST(cursor_keeps_the_position_over_a_restart_of_both_ends)
 {
     setup s;
-    begin(&s);
+    begin_two(&s);
     raw_send_range(s.raw, 1, 10);
     tf_args_subscribe args = durable_from(TF_FROM_FIRST, 0);
     raw_sub sub = raw_subscribe(s.raw, &args);
@@ -85,7 +49,7 @@ END_TEST
 START_TEST(cursor_of_a_subscription_from_new_begins_there)
 {
     setup s;
-    begin(&s);
+    begin_two(&s);
     raw_send_range(s.raw, 1, 3);
     tf_args_subscribe args = durable_from(TF_FROM_NEW, 0);
     raw_sub sub = raw_subscribe(s.raw, &args);
@@ -109,7 +73,7 @@ START_TEST(cursor_gives_way_to_what_its_subscriber_had_above_it)
     } rows[] = {{8, true, 8, false}, {3, true, 5, true}, {8, false, 5, true}, {5, true, 5, true}};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         setup s;
-        begin(&s);
+        begin_two(&s);
         raw_send_range(s.raw, 1, 10);
         tf_args_subscribe args = durable_from(TF_FROM_FIRST, 0);
         raw_sub sub = raw_subscribe(s.raw, &args);
@@ -128,7 +92,7 @@ END_TEST
 START_TEST(cursor_is_confirmed_forward_only_and_up_to_the_head)
 {
     setup s;
-    begin(&s);
+    begin_two(&s);
     raw_send_range(s.raw, 1, 5);
     tf_args_subscribe args = durable_from(TF_FROM_FIRST, 0);
     raw_sub sub = raw_subscribe(s.raw, &args);
@@ -153,7 +117,7 @@ START_TEST(cursor_confirms_are_gathered)
     setup s;
     tf_local promises[6];
     raw_args args;
-    begin(&s);
+    begin_two(&s);
     raw_send_range(s.raw, 1, 10);
     tf_args_subscribe how = durable_from(TF_FROM_FIRST, 0);
     raw_sub sub = raw_subscribe(s.raw, &how);
@@ -186,7 +150,7 @@ END_TEST
 START_TEST(cursor_that_the_store_refuses_can_be_confirmed_again)
 {
     setup s;
-    begin(&s);
+    begin_two(&s);
     raw_send_range(s.raw, 1, 10);
     tf_args_subscribe args = durable_from(TF_FROM_FIRST, 0);
     raw_sub sub = raw_subscribe(s.raw, &args);
@@ -204,11 +168,11 @@ END_TEST
 START_TEST(cursor_that_is_new_is_told_once_it_is_durable)
 {
     setup s;
-    begin(&s);
+    begin_two(&s);
     raw_send_range(s.raw, 1, 3);
     s.node->stub.hold = true;
     tf_args_subscribe args = durable_from(TF_FROM_NEW, 0);
-    raw_sub sub = {.raw = s.raw, .sink = tf_router_new_object(s.raw->end->router), .seen = s.raw->count};
+    raw_sub sub = raw_sink(s.raw);
     tf_local promise = raw_ask_subscribe(s.raw, &args, sub.sink);
     tf_local send = raw_send_numbered(s.other, 4);
     raw_settle(s.other);
@@ -229,7 +193,7 @@ END_TEST
 START_TEST(cursor_that_is_new_and_refused_is_no_subscription)
 {
     setup s;
-    begin(&s);
+    begin_two(&s);
     raw_send_range(s.raw, 1, 3);
     s.node->stub.refuse = TF_REFUSAL_STORE_FULL;
     tf_args_subscribe args = durable_from(TF_FROM_FIRST, 0);
@@ -248,12 +212,12 @@ END_TEST
 START_TEST(cursor_that_is_new_is_taken_over_before_it_is_durable)
 {
     setup s;
-    begin(&s);
+    begin_two(&s);
     raw_send_range(s.raw, 1, 3);
     s.node->stub.hold = true;
     tf_args_subscribe args = durable_from(TF_FROM_FIRST, 0);
-    raw_sub first = {.raw = s.raw, .sink = tf_router_new_object(s.raw->end->router), .seen = s.raw->count};
-    raw_sub second = {.raw = s.other, .sink = tf_router_new_object(s.other->end->router), .seen = s.other->count};
+    raw_sub first = raw_sink(s.raw);
+    raw_sub second = raw_sink(s.other);
     tf_local asked = raw_ask_subscribe(s.raw, &args, first.sink);
     tf_local again = raw_ask_subscribe(s.other, &args, second.sink);
     ck_assert_str_eq(raw_outcome(s.other, again), "waiting");
@@ -263,8 +227,7 @@ START_TEST(cursor_that_is_new_is_taken_over_before_it_is_durable)
     raw_settle(s.other);
     ck_assert_str_eq(raw_outcome(s.raw, asked), "acked");
     ck_assert_str_eq(raw_outcome(s.other, again), "acked");
-    const raw_answer *answer = raw_next(&first);
-    ck_assert_str_eq(answer == NULL ? "" : answer->method, "ended");
+    raw_expect_ended(&first, "taken_over");
     raw_expect_range(&second, 1, 3);
     end(&s);
 }
@@ -273,7 +236,7 @@ END_TEST
 START_TEST(cursor_that_is_new_outlives_the_session_that_waits_for_it)
 {
     setup s;
-    begin(&s);
+    begin_two(&s);
     raw_send_range(s.raw, 1, 3);
     s.node->stub.hold = true;
     tf_args_subscribe args = durable_from(TF_FROM_FIRST, 0);
@@ -294,8 +257,7 @@ END_TEST
 START_TEST(cursor_is_taken_over_and_the_earlier_subscription_is_told)
 {
     setup s;
-    tf_ended ended;
-    begin(&s);
+    begin_two(&s);
     raw_send_range(s.raw, 1, 5);
     tf_args_subscribe args = durable_from(TF_FROM_FIRST, 0);
     raw_sub first = raw_subscribe(s.raw, &args);
@@ -303,10 +265,7 @@ START_TEST(cursor_is_taken_over_and_the_earlier_subscription_is_told)
     (void)raw_confirm(&first, first.start.epoch, 4);
     raw_sub second = raw_subscribe(s.other, &args);
     raw_settle(s.raw);
-    const raw_answer *answer = raw_next(&first);
-    ck_assert_str_eq(answer == NULL ? "" : answer->method, "ended");
-    ck_assert_int_eq(tf_ended_read(raw_data(answer), &ended), TF_OK);
-    ck_assert(tf_slice_eq(ended.reason, tf_slice_str("taken_over")));
+    raw_expect_ended(&first, "taken_over");
     ck_assert(second.start.next == 4 && second.start.resumed);
     raw_expect_range(&second, 4, 5);
     raw_send_range(s.other, 6, 6);
@@ -330,7 +289,7 @@ END_TEST
 START_TEST(cursor_is_taken_over_from_one_that_has_stopped_reading)
 {
     setup s;
-    begin(&s);
+    begin_two(&s);
     raw_send_range(s.raw, 1, 5);
     tf_args_subscribe args = durable_from(TF_FROM_FIRST, 0);
     args.limit = 1;
@@ -340,8 +299,7 @@ START_TEST(cursor_is_taken_over_from_one_that_has_stopped_reading)
     args.limit = 0;
     raw_sub second = raw_subscribe(s.other, &args);
     raw_settle(s.raw);
-    const raw_answer *answer = raw_next(&first);
-    ck_assert_str_eq(answer == NULL ? "" : answer->method, "ended");
+    raw_expect_ended(&first, "taken_over");
     raw_expect_range(&second, 1, 5);
     end(&s);
 }
@@ -350,7 +308,7 @@ END_TEST
 START_TEST(cursor_of_another_numbering_begins_at_the_first_and_says_so)
 {
     setup s;
-    begin(&s);
+    begin_two(&s);
     raw_send_range(s.raw, 1, 5);
     tf_args_subscribe args = durable_from(TF_FROM_FIRST, 0);
     raw_sub sub = raw_subscribe(s.raw, &args);
@@ -379,7 +337,7 @@ END_TEST
 START_TEST(cursor_below_what_is_kept_gets_a_gap)
 {
     setup s;
-    begin(&s);
+    begin_two(&s);
     raw_send_range(s.raw, 1, 10);
     tf_args_subscribe args = durable_from(TF_FROM_FIRST, 0);
     raw_sub sub = raw_subscribe(s.raw, &args);
@@ -409,7 +367,7 @@ START_TEST(cursor_is_forgotten_and_made_again_by_the_next_confirm)
     setup s;
     tf_node_id owner = world_id(99);
     tf_node_id stranger = world_id(3);
-    begin(&s);
+    begin_two(&s);
     raw_send_range(s.raw, 1, 10);
     tf_args_subscribe args = durable_from(TF_FROM_FIRST, 0);
     raw_sub sub = raw_subscribe(s.raw, &args);
@@ -434,13 +392,39 @@ START_TEST(cursor_is_forgotten_and_made_again_by_the_next_confirm)
 }
 END_TEST
 
+/* What was on its way when it was forgotten is not its position: who comes then makes a new one. */
+START_TEST(cursor_that_was_forgotten_is_made_again_by_the_next_subscribe)
+{
+    for (uint64_t behind = 0; behind < 2; behind++) {
+        setup s;
+        begin_two(&s);
+        raw_send_range(s.raw, 1, 10);
+        tf_args_subscribe args = durable_from(TF_FROM_FIRST, 0);
+        raw_sub sub = raw_subscribe(s.raw, &args);
+        s.node->stub.hold = true;
+        for (uint64_t i = 0; i <= behind; i++) { /* with the store; gathered */
+            (void)raw_confirm(&sub, sub.start.epoch, 5 + i);
+        }
+        (void)forget(s.other, "billing", NULL);
+        stub_let_go(&s.node->stub);
+        raw_settle(s.raw);
+        ck_assert_uint_eq(stored_cursor(&s, "billing"), 0);
+        args = durable_from(TF_FROM_SEQ, 3);
+        sub = raw_subscribe(s.other, &args);
+        ck_assert(sub.start.next == 3 && !sub.start.resumed);
+        ck_assert_uint_eq(stored_cursor(&s, "billing"), 3);
+        end(&s);
+    }
+}
+END_TEST
+
 START_TEST(cursor_is_listed_with_its_owner)
 {
     setup s;
     tf_slice item;
     tf_cursor_state state;
     tf_node_id owner = world_id(99);
-    begin(&s);
+    begin_two(&s);
     raw_send_range(s.raw, 1, 3);
     tf_args_subscribe args = durable_from(TF_FROM_FIRST, 0);
     raw_sub sub = raw_subscribe(s.raw, &args);
@@ -473,7 +457,7 @@ START_TEST(expired_runs_are_announced_once_each)
 {
     static const bool expires[] = {true, true, false, true, false, false, true, true}; /* 1 to 8 */
     setup s;
-    begin(&s);
+    begin_two(&s);
     uint64_t soon = (uint64_t)s.w.wall_ms + 10;
     for (unsigned i = 0; i < 8; i++) {
         send_expiring(&s, i + 1, expires[i] ? soon : 0);
@@ -506,7 +490,7 @@ END_TEST
 START_TEST(expired_when_it_is_committed_is_announced_to_live_subscribers)
 {
     setup s;
-    begin(&s);
+    begin_two(&s);
     tf_args_subscribe args = {.from = {TF_FROM_NEW, 0}, .echo = true};
     raw_sub sub = raw_subscribe(s.other, &args);
     uint64_t past = (uint64_t)s.w.wall_ms;
@@ -528,7 +512,7 @@ END_TEST
 START_TEST(expired_before_what_was_trimmed_is_announced_in_order)
 {
     setup s;
-    begin(&s);
+    begin_two(&s);
     uint64_t soon = (uint64_t)s.w.wall_ms + 10;
     for (unsigned i = 1; i <= 6; i++) {
         send_expiring(&s, i, i <= 2 || i == 5 ? soon : 0);
@@ -550,7 +534,7 @@ START_TEST(meta_that_is_too_long_is_refused)
 {
     setup s;
     static uint8_t meta[TF_META_MAX + 1];
-    begin(&s);
+    begin_two(&s);
     tf_args_send args = {.client_id = tf_slice_str("a"), .meta = tf_slice_of(meta, sizeof(meta))};
     ck_assert_str_eq(raw_outcome(s.raw, raw_send_with(s.raw, &args)), "message_too_large");
     args.meta.len = TF_META_MAX;
@@ -578,6 +562,7 @@ int main(void)
         cursor_of_another_numbering_begins_at_the_first_and_says_so,
         cursor_below_what_is_kept_gets_a_gap,
         cursor_is_forgotten_and_made_again_by_the_next_confirm,
+        cursor_that_was_forgotten_is_made_again_by_the_next_subscribe,
         cursor_is_listed_with_its_owner,
         expired_runs_are_announced_once_each,
         expired_when_it_is_committed_is_announced_to_live_subscribers,

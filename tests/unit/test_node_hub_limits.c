@@ -2,7 +2,7 @@
  * why a connection was ended. */
 #include "proto/mp.h"
 #include "tests/support/check_main.h"
-#include "tests/unit/raw_calls.h"
+#include "tests/unit/raw_room.h"
 
 /* An assertion of Check for each of so many takes longer than what it looks at. */
 #define HOLDS(condition)                                                                                               \
@@ -11,33 +11,6 @@
             ck_abort_msg("%s", #condition);                                                                            \
         }                                                                                                              \
     } while (0)
-
-typedef struct setup {
-    world w;
-    world_node *node;
-    raw_peer *raw;
-} setup;
-
-static void begin_with(setup *s, const tf_hub_config *config, bool relay, uint32_t max_message)
-{
-    world_init(&s->w, 1);
-    s->w.relay = relay;
-    s->node = world_add(&s->w, true, config);
-    s->raw = raw_new(&s->w, s->node, 11);
-    raw_open(s->raw, "room");
-    s->w.max_message = max_message == 0 ? s->w.max_message : max_message;
-}
-
-static void begin(setup *s)
-{
-    begin_with(s, NULL, false, 0);
-}
-
-static void end(setup *s)
-{
-    world_free(&s->w);
-    free(s->raw);
-}
 
 static tf_local read_one(raw_peer *raw)
 {
@@ -117,7 +90,8 @@ START_TEST(limits_message_beyond_what_the_reader_takes_is_refused_to_it)
 {
     static setup s;
     static uint8_t body[TF_MESSAGE_MIN_LIMIT];
-    begin_with(&s, NULL, false, TF_MESSAGE_MIN_LIMIT);
+    begin(&s);
+    s.w.max_message = TF_MESSAGE_MIN_LIMIT;
     raw_peer *small = raw_new(&s.w, s.node, 12);
     raw_open(small, "room");
     tf_local sent = raw_send_origin(s.raw, "a", tf_slice_of(body, sizeof(body)), NULL);
@@ -164,7 +138,7 @@ START_TEST(limits_subscriptions_that_ended_make_room)
     static setup s;
     raw_args bytes;
     const tf_args_subscribe args = {.from = {TF_FROM_NEW, 0}, .limit = 1};
-    begin_with(&s, &(tf_hub_config){.subscriptions_per_peer = 2}, false, 0);
+    begin_with(&s, &(tf_hub_config){.subscriptions_per_peer = 2});
     for (size_t round = 0; round < 4; round++) {
         tf_local objects[2];
         for (size_t i = 0; i < 2; i++) {
@@ -184,11 +158,41 @@ START_TEST(limits_subscriptions_that_ended_make_room)
 }
 END_TEST
 
+/* C6: whether it comes from the store or live. */
+START_TEST(limits_message_that_reaches_what_a_subscriber_takes_is_the_last)
+{
+    static const struct {
+        uint64_t less;
+        unsigned count;
+    } rows[] = {{0, 3}, {1, 2}, {2, 2}};
+    static setup s;
+    tf_args_subscribe args = {.from = {TF_FROM_FIRST, 0}, .echo = true};
+    begin(&s);
+    raw_send_range(s.raw, 11, 13);
+    raw_sub all = raw_subscribe(s.raw, &args);
+    const raw_answer *answer = raw_next(&all);
+    uint64_t size = answer == NULL ? 0 : answer->len; /* of each */
+    for (unsigned i = 0; i < 3; i++) {
+        args.limit = 2 * size + 1 - rows[i].less;
+        args.from.kind = TF_FROM_FIRST;
+        raw_sub stored = raw_subscribe(s.raw, &args);
+        raw_expect_range(&stored, 1, rows[i].count);
+        raw_expect_nothing(&stored);
+        args.from.kind = TF_FROM_NEW;
+        raw_sub live = raw_subscribe(s.raw, &args);
+        raw_send_range(s.raw, 14 + 3 * i, 16 + 3 * i);
+        raw_expect_range(&live, live.start.next, live.start.next + rows[i].count - 1);
+        raw_expect_nothing(&live);
+    }
+    end(&s);
+}
+END_TEST
+
 /* Others than the one in use are let go as soon as nobody has them. */
 START_TEST(limits_channels_in_memory_are_bounded)
 {
     static setup s;
-    begin_with(&s, &(tf_hub_config){.max_channels = 3}, false, 0);
+    begin_with(&s, &(tf_hub_config){.max_channels = 3});
     ck_assert_str_eq(open_outcome(&s, "a"), "acked");
     ck_assert_str_eq(open_outcome(&s, "b"), "acked");
     ck_assert_str_eq(open_outcome(&s, "c"), "overloaded");
@@ -203,7 +207,7 @@ END_TEST
 START_TEST(limits_total_rate_of_a_relay_holds)
 {
     static setup s;
-    begin_with(&s, &(tf_hub_config){.rate = 1, .max_in_flight = 256}, true, 0);
+    begin_as(&s, true, &(tf_hub_config){.rate = 1, .max_in_flight = 256});
     const unsigned total = TF_MAX_IN_FLIGHT_MAX;
     for (unsigned i = 0; i <= total; i++) {
         char id[16];
@@ -222,7 +226,7 @@ END_TEST
 START_TEST(limits_origins_are_let_go_with_what_they_were_kept_for)
 {
     static setup s;
-    begin_with(&s, &(tf_hub_config){.max_in_flight = 1}, true, 0);
+    begin_as(&s, true, &(tf_hub_config){.max_in_flight = 1});
     const tf_conn *conn = raw_pair(s.raw)->end[1].conn;
     for (unsigned round = 0; round < 3; round++) {
         const tf_who origin = {world_id(50), round};
@@ -235,8 +239,7 @@ START_TEST(limits_origins_are_let_go_with_what_they_were_kept_for)
         tf_local again = raw_send_origin(s.raw, ids[0], tf_slice_str("x"), &origin);
         raw_settle(s.raw);
         ck_assert_str_eq(raw_outcome(s.raw, refused), "too_many_in_flight");
-        s.node->stub.hold = false;
-        ck_assert(stub_release(&s.node->stub));
+        stub_let_go(&s.node->stub);
         raw_settle(s.raw);
         ck_assert_str_eq(raw_outcome(s.raw, first), "acked");
         ck_assert_str_eq(raw_outcome(s.raw, again), "acked");
@@ -255,7 +258,7 @@ END_TEST
 START_TEST(limits_rate_of_a_relay_does_not_overflow)
 {
     static setup s;
-    begin_with(&s, &(tf_hub_config){.rate_bytes = UINT32_MAX, .max_in_flight = 1}, true, 0);
+    begin_as(&s, true, &(tf_hub_config){.rate_bytes = UINT32_MAX, .max_in_flight = 1});
     ck_assert_uint_eq(s.node->hub->rates[TF_RATE_BYTES].burst, UINT32_MAX);
     ck_assert_uint_le(s.node->hub->relay_rates[TF_RATE_BYTES].burst, TF_RATE_BURST_MAX);
     raw_send_range(s.raw, 1, 3);
@@ -281,8 +284,7 @@ START_TEST(limits_a_window_of_large_messages_is_taken)
     tf_hub_stats stats;
     tf_hub_get_stats(s.node->hub, &stats);
     ck_assert_uint_eq(stats.committing_bytes, 8 * sizeof(body));
-    s.node->stub.hold = false;
-    ck_assert(stub_release(&s.node->stub));
+    stub_let_go(&s.node->stub);
     raw_settle(s.raw);
     for (unsigned i = 0; i < 8; i++) {
         ck_assert_str_eq(raw_outcome(s.raw, promises[i]), "acked");
@@ -333,6 +335,7 @@ int main(void)
         limits_message_beyond_what_the_reader_takes_is_refused_to_it,
         limits_objects_of_the_application_are_bounded,
         limits_subscriptions_that_ended_make_room,
+        limits_message_that_reaches_what_a_subscriber_takes_is_the_last,
         limits_channels_in_memory_are_bounded,
         limits_total_rate_of_a_relay_holds,
         limits_origins_are_let_go_with_what_they_were_kept_for,

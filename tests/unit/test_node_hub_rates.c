@@ -1,7 +1,7 @@
 /* node/rate, and the rates of sends that the hub keeps with it (S7, S9). */
 #include "node/rate.h"
 #include "tests/support/check_main.h"
-#include "tests/unit/hub_world.h"
+#include "tests/unit/raw_room.h"
 
 /* -- the bucket ---------------------------------------------------------------------------------------------------- */
 
@@ -70,27 +70,6 @@ END_TEST
 
 /* -- the hub ------------------------------------------------------------------------------------------------------- */
 
-typedef struct setup {
-    world w;
-    world_node *node;
-    raw_peer *raw;
-} setup;
-
-static void begin(setup *s, const tf_hub_config *config, bool relay)
-{
-    world_init(&s->w, 1);
-    s->w.relay = relay;
-    s->node = world_add(&s->w, true, config);
-    s->raw = raw_new(&s->w, s->node, 11);
-    raw_open(s->raw, "room");
-}
-
-static void end(setup *s)
-{
-    world_free(&s->w);
-    free(s->raw);
-}
-
 static uint64_t retry_after(setup *s, tf_local promise)
 {
     tf_result_refusal refusal;
@@ -125,7 +104,7 @@ static unsigned send_all(setup *s, unsigned from, unsigned to)
 START_TEST(hub_rate_lets_a_window_through_and_says_when_to_come_again)
 {
     setup s;
-    begin(&s, &(tf_hub_config){.rate = 10}, false);
+    begin_with(&s, &(tf_hub_config){.rate = 10});
     ck_assert_uint_eq(send_all(&s, 1, 32), 32); /* the window, though it is more than a second's worth */
     tf_local refused = raw_send_numbered(s.raw, 33);
     raw_settle(s.raw);
@@ -151,7 +130,7 @@ START_TEST(hub_rate_counts_no_duplicates_and_keeps_the_order)
 {
     setup s;
     tf_local promises[8];
-    begin(&s, &(tf_hub_config){.rate = 1, .max_in_flight = 4}, false);
+    begin_with(&s, &(tf_hub_config){.rate = 1, .max_in_flight = 4});
     ck_assert_uint_eq(send_all(&s, 1, 4), 4);
     for (unsigned i = 0; i < 4; i++) {
         promises[i] = raw_send_numbered(s.raw, 5 + i);
@@ -179,7 +158,7 @@ START_TEST(hub_rate_of_bytes_counts_bodies)
 {
     setup s;
     static char body[1000];
-    begin(&s, &(tf_hub_config){.rate_bytes = 2000, .commit_bytes_per_peer = 4000, .max_in_flight = 32}, false);
+    begin_with(&s, &(tf_hub_config){.rate_bytes = 2000, .commit_bytes_per_peer = 4000, .max_in_flight = 32});
     memset(body, 'x', sizeof(body));
     tf_local promises[5];
     for (unsigned i = 0; i < 5; i++) {
@@ -206,7 +185,7 @@ START_TEST(hub_rate_is_per_origin_behind_a_relay)
     setup s;
     tf_who a = {world_id(1), 5};
     tf_who b = {world_id(2), 5};
-    begin(&s, &(tf_hub_config){.rate = 1, .max_in_flight = 2}, true);
+    begin_as(&s, true, &(tf_hub_config){.rate = 1, .max_in_flight = 2});
     const struct {
         const char *id;
         const tf_who *who;
@@ -231,7 +210,7 @@ END_TEST
 START_TEST(hub_rate_of_many_origins_behind_a_relay_is_bounded)
 {
     static setup s;
-    begin(&s, &(tf_hub_config){.rate = 1, .max_in_flight = 1}, true);
+    begin_as(&s, true, &(tf_hub_config){.rate = 1, .max_in_flight = 1});
     tf_conn *conn = raw_pair(s.raw)->end[1].conn;
     for (unsigned i = 0; i < 100; i++) {
         tf_who who = {world_id(1), i};
@@ -262,7 +241,7 @@ START_TEST(hub_rate_of_an_origin_is_not_let_go_before_its_guard)
     static setup s;
     tf_who a = {world_id(1), 5};
     tf_who b = {world_id(2), 5};
-    begin(&s, &(tf_hub_config){.rate = 1, .max_in_flight = 1}, true);
+    begin_as(&s, true, &(tf_hub_config){.rate = 1, .max_in_flight = 1});
     (void)raw_send_origin(s.raw, "a1", tf_slice_str("x"), &a);
     raw_settle(s.raw);
     tf_local second = raw_send_origin(s.raw, "a2", tf_slice_str("x"), &a);

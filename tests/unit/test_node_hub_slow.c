@@ -1,47 +1,12 @@
 /* node/hub on a store that is slow, restarted, or does not know yet (P1, S3, S6, S9). */
 #include "tests/support/check_main.h"
-#include "tests/unit/raw_calls.h"
-
-typedef struct setup {
-    world w;
-    world_node *node;
-    raw_peer *raw;
-    raw_peer *other;
-} setup;
-
-static void begin(setup *s)
-{
-    world_init(&s->w, 1);
-    s->node = world_add(&s->w, true, NULL);
-    s->raw = raw_new(&s->w, s->node, 11);
-    s->other = raw_new(&s->w, s->node, 12);
-    raw_open(s->raw, "room");
-    raw_open(s->other, "room");
-}
-
-static void end(setup *s)
-{
-    world_free(&s->w);
-    free(s->raw);
-    free(s->other);
-}
-
-static void restart(setup *s)
-{
-    world_restart(&s->w, s->node);
-    free(s->raw);
-    free(s->other);
-    s->raw = raw_new(&s->w, s->node, 21);
-    s->other = raw_new(&s->w, s->node, 22);
-    raw_open(s->raw, "room");
-    raw_open(s->other, "room");
-}
+#include "tests/unit/raw_room.h"
 
 START_TEST(slow_store_resend_after_a_restart_gets_the_first_ack)
 {
     setup s;
     char id[64];
-    begin(&s);
+    begin_two(&s);
     tf_local first = raw_send(s.raw, "a", "one");
     raw_settle(s.raw);
     tf_result_ack before = raw_ack(s.raw, first);
@@ -68,7 +33,7 @@ END_TEST
 START_TEST(slow_store_send_that_was_lost_with_the_process_is_stored_by_its_resend)
 {
     setup s;
-    begin(&s);
+    begin_two(&s);
     raw_send_range(s.raw, 1, 2);
     s.node->stub.hold = true;
     tf_local lost = raw_send_numbered(s.raw, 3);
@@ -89,7 +54,7 @@ START_TEST(slow_store_delays_only_acks_and_what_is_not_committed)
 {
     setup s;
     raw_args args;
-    begin(&s);
+    begin_two(&s);
     raw_send_range(s.raw, 1, 10);
     s.node->stub.hold = true;
     tf_local waiting = raw_send_numbered(s.raw, 11);
@@ -109,8 +74,7 @@ START_TEST(slow_store_delays_only_acks_and_what_is_not_committed)
     raw_settle(s.raw);
     ck_assert_str_eq(raw_outcome(s.raw, waiting), "waiting");
     ck_assert_uint_eq(s.node->failures, 0);
-    s.node->stub.hold = false;
-    ck_assert(stub_release(&s.node->stub));
+    stub_let_go(&s.node->stub);
     raw_settle(s.raw);
     raw_settle(s.other);
     ck_assert_uint_eq(raw_ack(s.raw, waiting).seq, 11);
@@ -124,7 +88,7 @@ START_TEST(slow_store_that_does_not_know_yet_is_waited_for)
 {
     setup s;
     tf_local promises[60];
-    begin(&s);
+    begin_two(&s);
     s.node->stub.hold = true;
     size_t groups = s.node->stub.groups;
     for (unsigned i = 0; i < 30; i++) {
@@ -140,8 +104,7 @@ START_TEST(slow_store_that_does_not_know_yet_is_waited_for)
     tf_hub_stats stats;
     tf_hub_get_stats(s.node->hub, &stats);
     ck_assert_uint_eq(stats.committing, 30);
-    s.node->stub.hold = false;
-    ck_assert(stub_release(&s.node->stub));
+    stub_let_go(&s.node->stub);
     raw_settle(s.raw);
     for (unsigned i = 0; i < 30; i++) {
         ck_assert_uint_eq(raw_ack(s.raw, promises[i]).seq, i + 1);
@@ -157,7 +120,7 @@ START_TEST(slow_store_nothing_passes_a_close_that_has_gathered)
 {
     setup s;
     raw_args args;
-    begin(&s);
+    begin_two(&s);
     raw_send_range(s.raw, 1, 3);
     s.node->stub.hold = true;
     tf_local before = raw_send_numbered(s.raw, 4);
@@ -179,6 +142,32 @@ START_TEST(slow_store_nothing_passes_a_close_that_has_gathered)
 }
 END_TEST
 
+/* The first channel has to be fetched, others are at hand. */
+static tf_store_presence first_is_later(void *ctx, uint64_t channel, uint64_t seq, tf_stored *out)
+{
+    return channel == 1 ? TF_STORE_LATER : stub_read(ctx, channel, seq, out);
+}
+
+START_TEST(slow_store_holds_up_no_subscription_but_those_that_wait_for_it)
+{
+    static setup s;
+    tf_args_subscribe args = {.from = {TF_FROM_FIRST, 0}, .echo = true};
+    begin(&s);
+    raw_send_range(s.raw, 1, 1);
+    tf_store_table table = *s.node->hub->store.table;
+    table.read = first_is_later;
+    s.node->hub->store.table = &table;
+    for (unsigned i = 0; i < 40; i++) {
+        (void)raw_subscribe(s.raw, &args);
+    }
+    raw_open(s.raw, "another");
+    raw_send_range(s.raw, 1, 1);
+    raw_sub sub = raw_subscribe(s.raw, &args);
+    raw_expect_range(&sub, 1, 1);
+    end(&s);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -187,6 +176,7 @@ int main(void)
         slow_store_delays_only_acks_and_what_is_not_committed,
         slow_store_that_does_not_know_yet_is_waited_for,
         slow_store_nothing_passes_a_close_that_has_gathered,
+        slow_store_holds_up_no_subscription_but_those_that_wait_for_it,
         NULL,
     };
     return tf_test_run_waiting("node/hub slow store", tests);

@@ -1,31 +1,6 @@
 /* node/hub: the window and its order guard, and what else bounds sends (S6, S7). */
 #include "tests/support/check_main.h"
-#include "tests/unit/hub_world.h"
-
-typedef struct setup {
-    world w;
-    world_node *node;
-    raw_peer *raw;
-} setup;
-
-static void begin_with(setup *s, const tf_hub_config *config)
-{
-    world_init(&s->w, 1);
-    s->node = world_add(&s->w, true, config);
-    s->raw = raw_new(&s->w, s->node, 11);
-    raw_open(s->raw, "room");
-}
-
-static void begin(setup *s)
-{
-    begin_with(s, NULL);
-}
-
-static void end(setup *s)
-{
-    world_free(&s->w);
-    free(s->raw);
-}
+#include "tests/unit/raw_room.h"
 
 START_TEST(hub_sends_beyond_the_window_are_refused_and_come_back_in_order)
 {
@@ -69,8 +44,7 @@ START_TEST(hub_order_guard_refuses_what_would_pass_a_refused_send)
         (void)raw_send_numbered(s.raw, i);
     }
     world_settle(&s.w); /* the raw peer processes nothing: no session ack covers the refusals */
-    s.node->stub.hold = false;
-    ck_assert(stub_release(&s.node->stub));
+    stub_let_go(&s.node->stub);
     world_settle(&s.w);
     tf_local fifth = raw_send_numbered(s.raw, 5);
     tf_local fourth = raw_send_numbered(s.raw, 4);
@@ -98,8 +72,7 @@ START_TEST(hub_send_whose_session_ack_covers_every_refusal_is_accepted)
     (void)raw_send_numbered(s.raw, 2);
     (void)raw_send_numbered(s.raw, 3);
     raw_settle(s.raw); /* takes the refusals: what is sent from now on acks them */
-    s.node->stub.hold = false;
-    ck_assert(stub_release(&s.node->stub));
+    stub_let_go(&s.node->stub);
     raw_settle(s.raw);
     tf_local fourth = raw_send_numbered(s.raw, 4); /* its client knew of 2 and 3, and chose */
     raw_settle(s.raw);
@@ -164,15 +137,13 @@ START_TEST(hub_refused_group_of_a_lost_session_lets_nothing_pass)
     s.node->stub.hold = false;
     world_settle(&s.w);
     ck_assert_uint_eq(store_head(s.node, "room"), 0); /* 2 did not pass */
-    raw_peer *next = raw_new(&s.w, s.node, 11);
-    raw_open(next, "room");
+    raw_peer *next = in_room(&s, 11);
     (void)raw_send_numbered(next, 1);
     (void)raw_send_numbered(next, 2);
     raw_settle(next);
     ck_assert(store_holds(s.node, "room", 1, 2));
-    world_free(&s.w);
+    end(&s);
     free(next);
-    free(s.raw);
 }
 END_TEST
 
@@ -182,15 +153,13 @@ START_TEST(hub_refused_send_that_another_instance_got_through_leaves_the_guard)
     setup s;
     tf_hub_config config = {.max_in_flight = 1};
     begin_with(&s, &config);
-    raw_peer *other = raw_new(&s.w, s.node, 12); /* the same node id */
-    raw_open(other, "room");
+    s.other = in_room(&s, 12);
     s.node->stub.hold = true;
     (void)raw_send_numbered(s.raw, 1);
     (void)raw_send_numbered(s.raw, 2);
     world_settle(&s.w);
-    s.node->stub.hold = false;
-    ck_assert(stub_release(&s.node->stub));
-    (void)raw_send_numbered(other, 2);
+    stub_let_go(&s.node->stub);
+    (void)raw_send_numbered(s.other, 2);
     world_settle(&s.w);
     tf_local second = raw_send_numbered(s.raw, 2);
     tf_local third = raw_send_numbered(s.raw, 3);
@@ -198,7 +167,6 @@ START_TEST(hub_refused_send_that_another_instance_got_through_leaves_the_guard)
     ck_assert(raw_ack(s.raw, second).duplicate);
     ck_assert_uint_eq(raw_ack(s.raw, third).seq, 3);
     end(&s);
-    free(other);
 }
 END_TEST
 
@@ -208,26 +176,23 @@ START_TEST(hub_refused_send_that_another_instance_is_getting_through_leaves_the_
     setup s;
     tf_hub_config config = {.max_in_flight = 1};
     begin_with(&s, &config);
-    raw_peer *other = raw_new(&s.w, s.node, 12); /* the same node id */
-    raw_open(other, "room");
+    s.other = in_room(&s, 12);
     s.node->stub.hold = true;
     (void)raw_send_numbered(s.raw, 1);
     (void)raw_send_numbered(s.raw, 2);
     world_settle(&s.w);
     ck_assert(stub_release(&s.node->stub));
     world_settle(&s.w);
-    (void)raw_send_numbered(other, 2);
+    (void)raw_send_numbered(s.other, 2);
     world_settle(&s.w);
     tf_local second = raw_send_numbered(s.raw, 2);
     tf_local third = raw_send_numbered(s.raw, 3);
     world_settle(&s.w);
-    s.node->stub.hold = false;
-    ck_assert(stub_release(&s.node->stub));
+    stub_let_go(&s.node->stub);
     raw_settle(s.raw);
     ck_assert_uint_eq(raw_ack(s.raw, second).seq, 2);
     ck_assert_uint_eq(raw_ack(s.raw, third).seq, 3);
     end(&s);
-    free(other);
 }
 END_TEST
 
@@ -236,11 +201,7 @@ START_TEST(hub_window_is_per_origin_behind_a_relay)
     setup s;
     tf_hub_config config = {.max_in_flight = 2};
     tf_local promises[6];
-    world_init(&s.w, 3);
-    s.w.relay = true;
-    s.node = world_add(&s.w, true, &config);
-    s.raw = raw_new(&s.w, s.node, 11);
-    raw_open(s.raw, "room");
+    begin_as(&s, true, &config);
     s.node->stub.hold = true;
     for (unsigned i = 0; i < 6; i++) {
         char id[8];
@@ -303,6 +264,34 @@ START_TEST(hub_draining_refuses_new_sends_and_finishes_the_old_ones)
 }
 END_TEST
 
+START_TEST(hub_sends_are_counted_by_what_became_of_them)
+{
+    setup s;
+    tf_hub_stats stats;
+    begin_with(&s, &(tf_hub_config){.max_in_flight = 2});
+    s.node->stub.hold = true;
+    for (unsigned i = 1; i <= 3; i++) {
+        (void)raw_send_numbered(s.raw, i);
+    }
+    (void)raw_send_numbered(s.raw, 1); /* waits with the first */
+    raw_settle(s.raw);
+    tf_hub_get_stats(s.node->hub, &stats);
+    ck_assert(stats.sends == 4 && stats.committing == 2 && stats.committing_bytes == strlen("c-1c-2"));
+    ck_assert(stats.accepted == 0 && stats.duplicates == 0);
+    s.node->stub.hold = false;
+    while (stub_release(&s.node->stub)) {
+        raw_settle(s.raw);
+    }
+    (void)raw_send_numbered(s.raw, 2);
+    raw_settle(s.raw);
+    tf_hub_get_stats(s.node->hub, &stats);
+    ck_assert(stats.sends == 5 && stats.accepted == 2 && stats.duplicates == 2);
+    ck_assert(stats.committing == 0 && stats.committing_bytes == 0);
+    ck_assert_uint_eq(stats.refused[TF_REFUSAL_TOO_MANY_IN_FLIGHT], 1);
+    end(&s);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -316,6 +305,7 @@ int main(void)
         hub_window_is_per_origin_behind_a_relay,
         hub_bodies_that_wait_for_their_commit_are_bounded,
         hub_draining_refuses_new_sends_and_finishes_the_old_ones,
+        hub_sends_are_counted_by_what_became_of_them,
         NULL,
     };
     return tf_test_run("node/hub window", tests);
