@@ -538,7 +538,7 @@ void tf_node_drain(tf_node *node)
 bool tf_node_is_drained(const tf_node *node)
 {
     for (const tf_connection *c = node->connections; c != NULL; c = c->next) {
-        if (!tf_link_is_quiet(c->link)) {
+        if (tf_link_is_busy(c->link)) { /* who has gone does not come back to a node that drains */
             return false;
         }
     }

@@ -399,7 +399,7 @@ struct event_base *tf_node_loop(tf_node *node);
 /* Makes the current or next tf_node_run return. Only from the node's thread or its loop's callbacks. */
 void tf_node_wake(tf_node *node);
 
-/* Refuses new connections and new sends (`draining`), finishes what is accepted. */
+/* Refuses new connections and new sends (`draining`), finishes what is accepted, with peers that can be reached. */
 void tf_node_drain(tf_node *node);
 /* True once every accepted send was acked and every connection's ring is empty. */
 bool tf_node_is_drained(const tf_node *node);

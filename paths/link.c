@@ -330,6 +330,12 @@ bool tf_link_is_quiet(const tf_link *link)
     return link->ring.floor == link->ring.next && link->waiting == NULL;
 }
 
+bool tf_link_is_busy(const tf_link *link)
+{
+    return !tf_link_is_quiet(link) && (tf_link_route_is_live(&link->routes[TF_ROUTE_STREAM]) ||
+                                       tf_link_route_is_live(&link->routes[TF_ROUTE_DATAGRAM]));
+}
+
 /* --- time --- */
 
 tf_time tf_link_deadline(const tf_link *link)

@@ -178,6 +178,8 @@ bool tf_link_packet_acked(const tf_link *link, uint64_t generation, uint64_t *nu
 bool tf_link_is_carrying(const tf_link *link);
 /* True when everything sent was acked. */
 bool tf_link_is_quiet(const tf_link *link);
+/* True when something sent is not acked and a route lives that may bring the ack: it is worth waiting for. */
+bool tf_link_is_busy(const tf_link *link);
 
 /* By how much the second copy of a segment came later than the first: upper bounds of the buckets in microseconds; the
  * last bucket holds what is later than all of them. */

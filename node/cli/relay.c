@@ -418,7 +418,7 @@ static void serve(relay *r)
             continue; /* what its peers' connections do is in the log */
         }
     }
-    tf_log_event(r->log, TF_LOG_INFO, "stopped", NULL);
+    TF_LOG(r->log, TF_LOG_INFO, "stopped", NULL, tf_log_bool("drained", tf_node_is_drained(r->node)));
 }
 
 /* Each connection takes one, and what a process may have at first is often less than what it may ask for. */

@@ -102,7 +102,7 @@ static bool is_drained(const sim *m)
 {
     for (size_t i = 0; i < cluster_bearer_count(m->cluster); i++) {
         tf_conn *conn = bearer_conn(cluster_bearer(m->cluster, i), 1);
-        if (conn != NULL && !tf_link_is_quiet(tf_conn_link(conn))) {
+        if (conn != NULL && tf_link_is_busy(tf_conn_link(conn))) {
             return false;
         }
     }

@@ -44,6 +44,19 @@ def test_clients_go_on_after_kill(world):
     clients_go_on(world, signal.SIGKILL)
 
 
+def test_a_relay_that_drains_does_not_wait_for_who_is_gone(world):
+    relay = world.relay()
+    sub = world.sub(relay.uri, "c", "--from", "first")
+    world.pub(relay.uri, "c", "m").succeeds()
+    sub.out.wait_lines(1)
+    sub.signal(signal.SIGKILL)
+    sub.wait()
+    world.pub(relay.uri, "c", "n").succeeds()  # which waits for the subscriber, in its session
+    relay.signal(signal.SIGTERM)
+    _, err = relay.ends(lib.OK)
+    assert "event=stopped drained=true" in err, err
+
+
 def test_verify_ends_with_1_when_the_channel_was_lost(world):
     options = in_memory(world)
     relay = world.relay(*options)

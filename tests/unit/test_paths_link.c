@@ -173,6 +173,29 @@ START_TEST(link_acked_segment_is_sent_by_no_route)
 }
 END_TEST
 
+START_TEST(link_is_busy_while_a_route_may_bring_what_is_missing)
+{
+    link_peer p;
+    link_peer_defaults(&p);
+    link_peer_new(&p);
+    link_peer_up(&p, 1);
+    ck_assert(!tf_link_is_busy(p.link));
+    ck_assert_int_eq(link_peer_say(&p, "x"), TF_OK);
+    link_peer_drain(&p);
+    ck_assert(tf_link_is_busy(p.link));
+    tf_link_stream_down(p.link, p.now);
+    ck_assert(tf_link_is_busy(p.link));
+    tf_link_datagram_down(p.link, p.now);
+    ck_assert(!tf_link_is_busy(p.link));
+    ck_assert(!tf_link_is_quiet(p.link));
+    tf_link_stream_up(p.link, p.now, 2);
+    ck_assert(tf_link_is_busy(p.link));
+    ck_assert_int_eq(link_peer_send_one(&p, link_peer_ack(1)), TF_OK);
+    ck_assert(!tf_link_is_busy(p.link));
+    link_peer_free(&p);
+}
+END_TEST
+
 START_TEST(link_new_stream_begins_with_the_first_unacked)
 {
     link_peer p;
@@ -467,6 +490,7 @@ int main(void)
         link_message_beyond_the_window_is_taken_piece_by_piece,
         link_numbers_end_before_2_to_the_64,
         link_acked_segment_is_sent_by_no_route,
+        link_is_busy_while_a_route_may_bring_what_is_missing,
         link_new_stream_begins_with_the_first_unacked,
         link_small_room_is_filled_with_whole_frames,
         link_messages_are_given_in_order_once,
