@@ -401,7 +401,7 @@ void tf_node_wake(tf_node *node);
 
 /* Refuses new connections and new sends (`draining`), finishes what is accepted, with peers that can be reached. */
 void tf_node_drain(tf_node *node);
-/* True once every accepted send was acked and every connection's ring is empty. */
+/* True once every accepted send was acked and the ring of every connection with a route that lives is empty. */
 bool tf_node_is_drained(const tf_node *node);
 
 typedef struct tf_peer_route {
