@@ -49,6 +49,7 @@ static inline void link_peer_new(link_peer *p)
 static inline void link_peer_free(link_peer *p)
 {
     tf_link_free(p->link);
+    ck_assert_uint_eq(tf_test_heap_shared()->live_blocks, 0);
 }
 
 /* --- out --- */

@@ -468,23 +468,38 @@ START_TEST(link_ack_counts_first_copies_and_repeats)
 }
 END_TEST
 
-/* An ack that finds no room is owed until it has gone, and then no more. */
+/* An ack that finds no room is owed until it has gone, and then no more (P9). */
 START_TEST(link_ack_without_room_goes_with_the_next)
 {
-    link_peer p;
-    link_peer_defaults(&p);
-    link_peer_new(&p);
-    link_peer_up(&p, 1);
-    ck_assert_int_eq(link_peer_send_packet_one(&p, 1, link_peer_token(TF_FRAME_PING, 7)), TF_OK);
-    link_peer_wait(&p, TF_LINK_ACK_DELAY);
-    size_t acks = 0;
-    for (size_t cap = 0; cap < 200; cap++) {
-        p.out_len = tf_link_pull_stream(p.link, p.now, p.out, cap);
-        link_peer_parse(&p);
-        acks += link_peer_count(&p, TF_FRAME_PACKET_ACK);
+    for (unsigned packets = 0; packets < 2; packets++) {
+        link_peer p;
+        link_peer_defaults(&p);
+        link_peer_new(&p);
+        link_peer_up(&p, 1);
+        if (packets == 1) {
+            ck_assert_int_eq(link_peer_send_packet_one(&p, 1, link_peer_token(TF_FRAME_PING, 7)), TF_OK);
+        } else {
+            ck_assert_int_eq(link_peer_send_one(&p, link_peer_message(0, "x")), TF_OK);
+        }
+        link_peer_wait(&p, TF_LINK_ACK_DELAY);
+        size_t acks = 0;
+        for (size_t cap = 0; cap < 200; cap++) {
+            p.out_len = tf_link_pull_stream(p.link, p.now, p.out, cap);
+            link_peer_parse(&p);
+            acks += link_peer_count(&p, packets == 1 ? TF_FRAME_PACKET_ACK : TF_FRAME_LINK_ACK);
+        }
+        ck_assert_uint_eq(acks, 1);
+        link_peer_drain(&p);
+        ck_assert_uint_gt(tf_link_deadline(p.link), p.now);
+        for (unsigned i = 0; i < 10; i++) {
+            link_peer_wait(&p, TF_LINK_ACK_DELAY);
+            (void)link_peer_pull_stream(&p);
+            ck_assert_ptr_null(link_peer_find(&p, TF_FRAME_LINK_ACK));
+            (void)link_peer_pull_packet(&p);
+            ck_assert_ptr_null(link_peer_find(&p, TF_FRAME_LINK_ACK));
+        }
+        link_peer_free(&p);
     }
-    ck_assert_uint_eq(acks, 1);
-    link_peer_free(&p);
 }
 END_TEST
 

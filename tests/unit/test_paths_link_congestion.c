@@ -169,6 +169,131 @@ START_TEST(congestion_pacer_spreads_a_window)
 }
 END_TEST
 
+/* --- as in RFC 9002 §7 --- */
+
+/* Sends and acks `bytes` in packets, with the window as the bound. */
+static void acked(tf_link_congestion *cc, const tf_link_rtt *rtt, tf_time now, size_t bytes)
+{
+    for (size_t done = 0; done < bytes; done += 1200) {
+        cc->limited = true;
+        tf_link_congestion_sent(cc, rtt, now, 1200);
+        tf_link_congestion_acked(cc, now, 1200);
+    }
+}
+
+START_TEST(congestion_window_grows_by_a_packet_in_a_round_trip_after_a_loss)
+{
+    tf_link_rtt rtt = steady(20 * TF_MS);
+    for (unsigned i = 0; i < 20; i++) {
+        tf_link_rtt_add(&rtt, 60 * TF_MS, 0);
+    }
+    tf_link_congestion cc;
+    tf_link_congestion_init(&cc);
+    lose(&cc, &rtt, TF_SECOND, 1);
+    const size_t window = cc.window;
+    acked(&cc, &rtt, TF_SECOND, window); /* sent before the answer: it says nothing of the new window */
+    ck_assert_uint_eq(cc.window, window);
+    for (unsigned i = 1; i < 5; i++) {
+        const size_t before = cc.window;
+        acked(&cc, &rtt, TF_SECOND + i * TF_MS, before);
+        ck_assert_uint_ge(cc.window, before + 1100);
+        ck_assert_uint_le(cc.window, before + 1300);
+    }
+    ck_assert_uint_eq(cc.in_flight, 0);
+}
+END_TEST
+
+START_TEST(congestion_window_has_a_largest_size)
+{
+    const tf_link_rtt rtt = steady(20 * TF_MS);
+    tf_link_congestion cc;
+    tf_link_congestion_init(&cc);
+    acked(&cc, &rtt, TF_SECOND, (size_t)2 * TF_CWND_MAX);
+    ck_assert_uint_eq(cc.window, (size_t)TF_CWND_MAX);
+}
+END_TEST
+
+START_TEST(congestion_room_is_for_whole_packets)
+{
+    const tf_link_rtt rtt = steady(20 * TF_MS);
+    tf_link_congestion cc;
+    tf_link_congestion_init(&cc);
+    tf_link_congestion_sent(&cc, &rtt, TF_SECOND, initial - TF_PACKET_BASE);
+    ck_assert(tf_link_congestion_has_room(&cc));
+    tf_link_congestion_sent(&cc, &rtt, TF_SECOND, 1);
+    ck_assert(!tf_link_congestion_has_room(&cc));
+    tf_link_congestion_gone(&cc, 1);
+    ck_assert(tf_link_congestion_has_room(&cc));
+    ck_assert_uint_eq(cc.window, initial); /* it was neither acked nor lost */
+}
+END_TEST
+
+/* Another path: it begins anew with what is in flight. */
+START_TEST(congestion_restart_forgets_all_but_the_flight)
+{
+    const tf_link_rtt rtt = steady(20 * TF_MS);
+    tf_link_congestion cc;
+    tf_link_congestion_init(&cc);
+    acked(&cc, &rtt, TF_SECOND, 20000);
+    tf_link_congestion_sent(&cc, &rtt, 2 * TF_SECOND, 5000);
+    lose(&cc, &rtt, 2 * TF_SECOND, 3);
+    tf_link_congestion_sent(&cc, &rtt, 2 * TF_SECOND, 1200);
+    tf_link_congestion_missed(&cc, 1200);
+    cc.limited = true;
+    tf_link_congestion_restart(&cc);
+    ck_assert_uint_eq(cc.window, initial);
+    ck_assert_uint_eq(cc.threshold, SIZE_MAX);
+    ck_assert_uint_eq(cc.in_flight, 5000);
+    ck_assert(!cc.limited);
+    ck_assert_uint_le(tf_link_congestion_pace(&cc), 2 * TF_SECOND);
+    tf_link_congestion_came(&cc, 3); /* what came late by the old path changes nothing */
+    ck_assert_uint_eq(cc.window, initial);
+    lose(&cc, &rtt, 3 * TF_SECOND, 1);
+    ck_assert_uint_lt(cc.window, initial + 1);
+    tf_link_congestion_came(&cc, 1); /* and what was lost there is not waited for here */
+    ck_assert_uint_eq(cc.window, initial);
+}
+END_TEST
+
+/* After a collapse it is in slow start again, but not up to where it was. */
+START_TEST(congestion_collapse_begins_with_slow_start)
+{
+    const tf_link_rtt rtt = steady(20 * TF_MS);
+    tf_link_congestion cc;
+    tf_link_congestion_init(&cc);
+    acked(&cc, &rtt, TF_SECOND, 4 * initial);
+    const size_t before = cc.window;
+    tf_link_congestion_collapse(&cc);
+    ck_assert_uint_eq(cc.window, (size_t)(TF_CWND_MIN));
+    ck_assert_uint_lt(cc.threshold, before);
+    acked(&cc, &rtt, TF_SECOND + TF_MS, 2400);
+    ck_assert_uint_eq(cc.window, (size_t)(TF_CWND_MIN) + 2400);
+}
+END_TEST
+
+/* Later packets go one by one, a window of them in not more than a round trip, but in a good part of one. */
+START_TEST(congestion_pacer_needs_no_more_than_a_round_trip_for_a_window)
+{
+    const tf_link_rtt rtt = steady(100 * TF_MS);
+    for (unsigned avoids = 0; avoids < 2; avoids++) {
+        tf_link_congestion cc;
+        tf_link_congestion_init(&cc);
+        cc.threshold = avoids == 1 ? cc.window : SIZE_MAX;
+        tf_time now = TF_SECOND;
+        while (tf_link_congestion_pace(&cc) <= now) {
+            tf_link_congestion_sent(&cc, &rtt, now, 1200);
+        }
+        for (unsigned i = 0; i < 32; i++) {
+            ck_assert_uint_gt(tf_link_congestion_pace(&cc), now);
+            now = tf_link_congestion_pace(&cc);
+            tf_link_congestion_sent(&cc, &rtt, now, 1200);
+        }
+        ck_assert_uint_le(now, TF_SECOND + 100 * TF_MS);
+        ck_assert_uint_ge(now, TF_SECOND + (avoids == 1 ? 60 : 30) * TF_MS);
+    }
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -178,6 +303,12 @@ int main(void)
         congestion_answer_to_what_was_only_late_is_taken_back,
         congestion_noise_does_not_close_the_window,
         congestion_pacer_spreads_a_window,
+        congestion_window_grows_by_a_packet_in_a_round_trip_after_a_loss,
+        congestion_window_has_a_largest_size,
+        congestion_room_is_for_whole_packets,
+        congestion_restart_forgets_all_but_the_flight,
+        congestion_collapse_begins_with_slow_start,
+        congestion_pacer_needs_no_more_than_a_round_trip_for_a_window,
         NULL,
     };
     return tf_test_run("paths/link_congestion", tests);
