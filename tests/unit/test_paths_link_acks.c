@@ -532,6 +532,7 @@ START_TEST(link_keys_that_are_gone_are_owed_no_acks)
         tf_link_datagram_up(p.link, p.now, generation);
         ck_assert_int_eq(link_peer_send_packet_one(&p, generation, link_peer_message(generation - 2, "x")), TF_OK);
         tf_link_datagram_up(p.link, p.now, 10 * generation);
+        ck_assert_int_eq(link_peer_send_one(&p, link_peer_packet_ack(generation, 0, 5)), TF_OK); /* says nothing */
         link_peer_wait(&p, TF_LINK_ACK_DELAY);
         (void)link_peer_pull_stream(&p);
         ck_assert_ptr_nonnull(link_peer_find(&p, TF_FRAME_LINK_ACK));
@@ -539,6 +540,86 @@ START_TEST(link_keys_that_are_gone_are_owed_no_acks)
         while (link_peer_pull_packet(&p)) {
             ck_assert_ptr_null(link_peer_find(&p, TF_FRAME_PACKET_ACK));
         }
+    }
+    link_peer_free(&p);
+}
+END_TEST
+
+/* Each ack begins the count anew. */
+START_TEST(link_acks_go_after_every_second_packet_again)
+{
+    link_peer p;
+    link_peer_defaults(&p);
+    link_peer_new(&p);
+    link_peer_up(&p, 1);
+    for (uint64_t seq = 0; seq < 10; seq++) {
+        ck_assert_int_eq(link_peer_send_packet_one(&p, 1, link_peer_message(seq, "x")), TF_OK);
+        link_peer_expect(&p, "x", TF_ROUTE_DATAGRAM);
+        ck_assert_int_eq(link_peer_pull_packet(&p), seq % 2 == 1);
+    }
+    for (uint64_t seq = 10; seq < 10 + 3 * (uint64_t)TF_LINK_ACK_SEGMENTS; seq++) {
+        if (seq == 10) {
+            link_peer_drain(&p);
+        }
+        ck_assert_int_eq(link_peer_send_one(&p, link_peer_message(seq, "x")), TF_OK);
+        link_peer_expect(&p, "x", TF_ROUTE_STREAM);
+        ck_assert_int_eq(link_peer_pull_stream(&p) > 0, (seq - 9) % TF_LINK_ACK_SEGMENTS == 0);
+    }
+    link_peer_free(&p);
+}
+END_TEST
+
+/* Challenges that nobody answers: at intervals that double from a PTO to 1 s, after a minute to 10 s; three, and it is down. */
+START_TEST(link_challenges_go_more_and_more_rarely)
+{
+    static const tf_time late[] = {2, 4, 8, 10, 10};
+    link_peer p;
+    link_peer_defaults(&p);
+    link_peer_new(&p);
+    tf_link_datagram_up(p.link, p.now, 1);
+    const tf_time start = p.now;
+    ck_assert(link_peer_pull_packet(&p));
+    tf_time span = 320 * TF_MS; /* SRTT and variation before there are any, and the delay of acks */
+    for (unsigned i = 1; i < 10; i++) {
+        ck_assert_int_eq(tf_link_verdict(p.link, TF_ROUTE_DATAGRAM),
+                         i <= TF_PROBES_DOWN ? TF_VERDICT_JOINING : TF_VERDICT_DOWN);
+        ck_assert_uint_eq(tf_link_deadline(p.link), p.now + span);
+        link_peer_wait(&p, span - 1);
+        ck_assert(!link_peer_pull_packet(&p));
+        link_peer_wait(&p, 1);
+        ck_assert(link_peer_pull_packet(&p));
+        ck_assert_ptr_nonnull(link_peer_find(&p, TF_FRAME_CHALLENGE));
+        span = tf_time_min(2 * span, TF_SECOND);
+    }
+    while (p.now < start + TF_PROBE_SOON_SPAN) {
+        link_peer_wait(&p, TF_SECOND);
+        ck_assert(link_peer_pull_packet(&p));
+    }
+    for (size_t i = 0; i < sizeof(late) / sizeof(late[0]); i++) {
+        ck_assert_uint_eq(tf_link_deadline(p.link), p.now + late[i] * TF_SECOND);
+        link_peer_wait(&p, late[i] * TF_SECOND);
+        ck_assert(link_peer_pull_packet(&p));
+    }
+    link_peer_free(&p);
+}
+END_TEST
+
+START_TEST(link_ack_counts_are_those_of_the_newest_generation)
+{
+    link_peer p;
+    link_peer_defaults(&p);
+    link_peer_new(&p);
+    link_peer_up(&p, 1);
+    for (uint64_t generation = 2; generation < 5; generation++) {
+        tf_link_stream_up(p.link, p.now, generation);
+        ck_assert_int_eq(link_peer_send_one(&p, link_peer_message(generation, "abc")), TF_OK);
+        link_peer_wait(&p, TF_LINK_ACK_DELAY);
+        (void)link_peer_pull_stream(&p);
+        const tf_link_ack *ack = &link_peer_get(&p, TF_FRAME_LINK_ACK)->u.link_ack;
+        ck_assert_uint_eq(ack->route_count, 1);
+        ck_assert_uint_eq(ack->routes[0].generation, generation);
+        ck_assert_uint_eq(ack->routes[0].first, 1);
+        ck_assert_uint_eq(ack->routes[0].bytes, 3);
     }
     link_peer_free(&p);
 }
@@ -568,6 +649,9 @@ int main(void)
         link_ack_without_room_goes_with_the_next,
         link_keys_it_knows_are_no_news,
         link_keys_that_are_gone_are_owed_no_acks,
+        link_acks_go_after_every_second_packet_again,
+        link_challenges_go_more_and_more_rarely,
+        link_ack_counts_are_those_of_the_newest_generation,
         NULL,
     };
     return tf_test_run("paths/link acks", tests);

@@ -276,6 +276,42 @@ START_TEST(datagram_mtu_probe_under_keys_that_are_gone_goes_again)
 }
 END_TEST
 
+/* What the pacer holds back is due by the link's own deadline, and within a round trip. */
+START_TEST(datagram_that_waits_for_the_pacer_is_due)
+{
+    link_peer p;
+    make(&p);
+    tf_link_stream_down(p.link, p.now);
+    for (unsigned i = 0; i < 40; i++) { /* round trips of some 20 ms */
+        ck_assert_int_eq(link_peer_say(&p, "x"), TF_OK);
+        link_peer_drain(&p);
+        link_peer_wait(&p, 20 * TF_MS);
+        ck_assert_int_eq(link_peer_send_packet_one(&p, 1, link_peer_packet_ack(1, 0, p.packet.number)), TF_OK);
+        ck_assert_int_eq(link_peer_send_packet_one(&p, 1, link_peer_ack(tf_link_send_next(p.link))), TF_OK);
+    }
+    link_peer_drain(&p);
+    const tf_time said = p.now;
+    say_many(&p, 30);
+    size_t segments = 0;
+    unsigned waits = 0;
+    while (segments < 30) {
+        while (link_peer_pull_packet(&p)) {
+            segments += link_peer_count(&p, TF_FRAME_SEGMENT);
+        }
+        tf_time due = tf_link_deadline(p.link);
+        ck_assert_uint_gt(due, p.now);
+        ck_assert_uint_le(due, said + stats_of(&p).srtt + 50 * TF_MS);
+        if (segments < 30) {
+            link_peer_wait(&p, due - p.now);
+            waits++;
+        }
+    }
+    ck_assert_uint_le(p.now, said + stats_of(&p).srtt);
+    ck_assert_uint_gt(waits, 3);
+    link_peer_free(&p);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -288,6 +324,7 @@ int main(void)
         datagram_mtu_probe_is_counted_and_asked_after,
         datagram_mtu_of_a_route_that_was_down_is_looked_for_anew,
         datagram_mtu_probe_under_keys_that_are_gone_goes_again,
+        datagram_that_waits_for_the_pacer_is_due,
         NULL,
     };
     return tf_test_run("paths/link, datagrams", tests);

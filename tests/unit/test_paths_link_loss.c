@@ -221,16 +221,23 @@ START_TEST(loss_of_an_ack_makes_it_ask_with_a_ping)
 {
     link_peer p;
     make(&p, TF_ROUTES_DATAGRAM, 20 * TF_MS);
+    tf_link_probe(p.link, p.now); /* so that none is due for another reason */
+    ck_assert(link_peer_pull_packet(&p));
+    ack_all(&p);
     (void)send_one(&p);
     ck_assert_int_eq(link_peer_send_packet_one(&p, 1, link_peer_ack(tf_link_send_next(p.link))), TF_OK);
     link_peer_drain(&p);
-    bool asked = false;
-    for (unsigned i = 0; i < 20 && !asked; i++) {
-        link_peer_wait(&p, 5 * TF_MS);
-        asked = link_peer_pull_packet(&p) && link_peer_find(&p, TF_FRAME_PING) != NULL;
-        ck_assert(link_peer_find(&p, TF_FRAME_SEGMENT) == NULL);
-    }
-    ck_assert(asked);
+    const tf_route_stats stats = stats_of(&p);
+    const tf_time pto = stats.srtt + tf_time_max(4 * stats.rtt_var, TF_MS) + TF_ASKED_DELAY;
+    ck_assert_uint_le(tf_link_deadline(p.link), p.now + pto);
+    link_peer_wait(&p, pto - 1);
+    link_peer_drain(&p);
+    ck_assert_uint_eq(stats_of(&p).probes, stats.probes);
+    link_peer_wait(&p, 1);
+    ck_assert(link_peer_pull_packet(&p));
+    ck_assert_ptr_nonnull(link_peer_find(&p, TF_FRAME_PING));
+    ck_assert_ptr_null(link_peer_find(&p, TF_FRAME_SEGMENT));
+    ck_assert(!link_peer_pull_packet(&p)); /* one is enough */
     link_peer_free(&p);
 }
 END_TEST
@@ -305,6 +312,22 @@ START_TEST(loss_of_eight_packets_stalls_the_route)
 }
 END_TEST
 
+/* From the last ack on, not from the first packet. */
+START_TEST(loss_of_those_after_an_ack_stalls_the_route_later)
+{
+    link_peer p;
+    make(&p, TF_ROUTES_BOTH, TF_MS);
+    const uint64_t first = send_one(&p);
+    (void)send_one(&p);
+    p.now += TF_MS;
+    ack_packets(&p, first, first);
+    const tf_route_stats stats = stats_of(&p);
+    const tf_time stall = tf_time_max(2 * stats.srtt + 4 * stats.rtt_var + 25 * TF_MS, 30 * TF_MS);
+    ck_assert_uint_eq(stalls_after(&p, 8), stall);
+    link_peer_free(&p);
+}
+END_TEST
+
 START_TEST(loss_of_one_packet_stalls_the_route_after_the_second_pto)
 {
     link_peer p;
@@ -354,6 +377,7 @@ int main(void)
         loss_repair_takes_the_oldest_that_is_not_acked,
         loss_of_many_in_a_row_closes_the_window,
         loss_of_eight_packets_stalls_the_route,
+        loss_of_those_after_an_ack_stalls_the_route_later,
         loss_of_one_packet_stalls_the_route_after_the_second_pto,
         loss_of_several_is_seen_at_once,
         NULL,

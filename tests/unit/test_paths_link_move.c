@@ -221,6 +221,27 @@ START_TEST(link_move_answer_without_a_test_moves_nothing)
 }
 END_TEST
 
+START_TEST(link_move_measures_no_round_trips_meanwhile)
+{
+    link_peer p;
+    tf_link_stats stats;
+    link_peer_defaults(&p);
+    link_peer_new(&p);
+    link_peer_up(&p, 1);
+    tf_link_datagram_moved(p.link, p.now);
+    tf_link_get_stats(p.link, &stats);
+    const uint64_t samples = stats.routes[TF_ROUTE_DATAGRAM].rtt_samples;
+    ck_assert_int_eq(link_peer_say(&p, "x"), TF_OK);
+    link_peer_drain(&p);
+    p.now += TF_MS;
+    ck_assert_int_eq(link_peer_send_packet_one(&p, 1, link_peer_packet_ack(1, 0, p.packet.number)), TF_OK);
+    tf_link_get_stats(p.link, &stats);
+    ck_assert_uint_eq(stats.routes[TF_ROUTE_DATAGRAM].in_flight, 0);
+    ck_assert_uint_eq(stats.routes[TF_ROUTE_DATAGRAM].rtt_samples, samples);
+    link_peer_free(&p);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -231,6 +252,7 @@ int main(void)
         link_move_answer_has_the_newest_keys_proved_at_once,
         link_move_small_packet_that_is_acked_revives_no_route,
         link_move_answer_without_a_test_moves_nothing,
+        link_move_measures_no_round_trips_meanwhile,
         NULL,
     };
     return tf_test_run("paths/link, a new address", tests);

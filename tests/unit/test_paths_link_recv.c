@@ -114,7 +114,7 @@ static void recv_start(size_t max_message)
     tf_test_random_init(&random, 1);
     tf_link_pool_init(&m.pool, tf_test_mem());
     const tf_link_recv_config config = {
-        .rand = &random.rand, .max_segments = MERGE_WINDOW, .max_bytes = 1000, .max_message = max_message};
+        .rand = &random.rand, .max_segments = MERGE_WINDOW, .max_bytes = 20000, .max_message = max_message};
     ck_assert_int_eq(tf_link_recv_init(&m.recv, &config, tf_test_mem(), &m.pool), TF_OK);
 }
 
@@ -252,6 +252,26 @@ START_TEST(recv_message_has_its_longest_length_and_no_more)
 }
 END_TEST
 
+START_TEST(recv_long_message_is_joined)
+{
+    static char text[TF_SEGMENT_DATA_MAX + 1];
+    memset(text, 'a', TF_SEGMENT_DATA_MAX);
+    recv_start((size_t)16 * TF_SEGMENT_DATA_MAX);
+    for (uint64_t seq = 0; seq < 16; seq++) {
+        tf_slice message;
+        tf_route via;
+        give(seq, seq == 0 ? TF_SEGMENT_FIRST : seq == 15 ? TF_SEGMENT_LAST : 0, text, 0);
+        ck_assert_int_eq(tf_link_recv_next(&m.recv, &message, &via), seq == 15);
+        if (seq == 15) {
+            ck_assert_uint_eq(message.len, (size_t)16 * TF_SEGMENT_DATA_MAX);
+            ck_assert_mem_eq(message.data, text, TF_SEGMENT_DATA_MAX);
+            ck_assert_mem_eq(message.data + 15 * TF_SEGMENT_DATA_MAX, text, TF_SEGMENT_DATA_MAX);
+        }
+    }
+    recv_end();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("paths/link_recv");
@@ -262,6 +282,7 @@ int main(void)
     tcase_add_test(tcase, recv_that_gave_its_memory_back_goes_on);
     tcase_add_test(tcase, recv_judges_bounds_and_neighbours);
     tcase_add_test(tcase, recv_message_has_its_longest_length_and_no_more);
+    tcase_add_test(tcase, recv_long_message_is_joined);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);

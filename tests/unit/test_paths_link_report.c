@@ -59,6 +59,13 @@ START_TEST(report_tells_a_verdict_and_the_one_before)
     ck_assert_int_eq(event.before, TF_VERDICT_UP);
     ck_assert_int_eq(event.verdict, TF_VERDICT_DOWN);
     ck_assert_uint_eq(event.generation, 4);
+    tf_link_stats stats;
+    const tf_time down = p.now;
+    link_peer_wait(&p, TF_MS);
+    tf_link_get_stats(p.link, &stats);
+    ck_assert_int_eq(stats.routes[TF_ROUTE_STREAM].verdict, TF_VERDICT_DOWN);
+    ck_assert_uint_eq(stats.routes[TF_ROUTE_STREAM].since, down);
+    ck_assert_uint_eq(stats.routes[TF_ROUTE_STREAM].downs, 2);
     link_peer_free(&p);
 }
 END_TEST
@@ -132,6 +139,29 @@ START_TEST(report_unreachable_does_not_come_when_a_route_came_back)
 }
 END_TEST
 
+START_TEST(report_unreachable_does_not_come_while_a_route_is_up)
+{
+    link_peer p;
+    link_peer_defaults(&p);
+    link_peer_new(&p);
+    tf_link_stream_up(p.link, p.now, 1);
+    tf_link_stream_down(p.link, p.now);
+    link_peer_wait(&p, TF_SECOND / 2);
+    tf_link_stream_up(p.link, p.now, 2);
+    for (unsigned i = 0; i < 40; i++) {
+        (void)link_peer_pull_stream(&p);
+        const tf_frame *ping = link_peer_find(&p, TF_FRAME_PING);
+        if (ping != NULL) {
+            ck_assert_int_eq(link_peer_send_one(&p, link_peer_token(TF_FRAME_PONG, ping->u.token)), TF_OK);
+        }
+        link_peer_wait(&p, TF_SECOND / 2);
+        ck_assert_int_eq(tf_link_verdict(p.link, TF_ROUTE_STREAM), TF_VERDICT_UP);
+        ck_assert(!told_unreachable(&p));
+    }
+    link_peer_free(&p);
+}
+END_TEST
+
 /* One route that comes and goes does not hide that the other one never does. */
 START_TEST(report_unreachable_comes_when_all_routes_failed_three_times)
 {
@@ -188,6 +218,7 @@ int main(void)
         report_names_every_generation_that_is_retired,
         report_unreachable_comes_after_2_s_without_any_route,
         report_unreachable_does_not_come_when_a_route_came_back,
+        report_unreachable_does_not_come_while_a_route_is_up,
         report_unreachable_comes_when_all_routes_failed_three_times,
         report_of_a_closed_link_is_over,
         NULL,

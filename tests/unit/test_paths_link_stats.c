@@ -108,6 +108,39 @@ START_TEST(link_verdicts_have_names)
 }
 END_TEST
 
+/* A copy that could not come is not missed. */
+START_TEST(link_only_copies_are_counted_while_the_other_route_is_up)
+{
+    for (size_t i = 0; i < TF_ROUTE_COUNT; i++) {
+        link_peer p;
+        tf_route route = (tf_route)i;
+        tf_route other = route == TF_ROUTE_STREAM ? TF_ROUTE_DATAGRAM : TF_ROUTE_STREAM;
+        link_peer_defaults(&p);
+        link_peer_new(&p);
+        link_peer_up(&p, 1);
+        for (uint64_t seq = 0; seq < 3; seq++) {
+            copy(&p, other, seq);
+            copy(&p, route, seq);
+        }
+        for (uint64_t seq = 3; seq < 8; seq++) {
+            copy(&p, route, seq);
+        }
+        if (other == TF_ROUTE_STREAM) {
+            tf_link_stream_down(p.link, p.now);
+        } else {
+            tf_link_datagram_down(p.link, p.now);
+        }
+        for (uint64_t seq = 8; seq < 20; seq++) {
+            copy(&p, route, seq);
+        }
+        link_peer_wait(&p, TF_KEEPALIVE); /* idle: no other copy is waited for any more */
+        ck_assert_uint_eq(stats_of(&p, route).only, 5);
+        ck_assert_uint_eq(stats_of(&p, other).only, 0);
+        link_peer_free(&p);
+    }
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -115,6 +148,7 @@ int main(void)
         link_copies_by_the_same_route_are_not_late,
         link_copy_of_what_is_no_longer_recent_is_not_counted,
         link_verdicts_have_names,
+        link_only_copies_are_counted_while_the_other_route_is_up,
         NULL,
     };
     return tf_test_run("paths/link, statistics", tests);

@@ -22,11 +22,12 @@ typedef struct world {
     unsigned probes[TF_ROUTE_COUNT];  /* that we sent */
     unsigned lost[TF_ROUTE_COUNT][2]; /* what was told: outwards, inwards */
     tf_time lost_at;
+    tf_time step;
 } world;
 
 static void start(world *w)
 {
-    *w = (world){.packet = 1};
+    *w = (world){.packet = 1, .step = STEP};
     link_peer_defaults(&w->p);
     w->p.config.send_window_segments = 1024;
     w->p.config.recv_window_segments = 1024;
@@ -97,7 +98,7 @@ static void step(world *w, unsigned what)
         note_frames(w, TF_ROUTE_DATAGRAM, (what & DATAGRAM_THERE) != 0);
         w->packet = (what & DATAGRAM_THERE) != 0 ? w->p.packet.number + 1 : w->packet;
     }
-    link_peer_wait(&w->p, STEP);
+    link_peer_wait(&w->p, w->step);
     bool say = (what & PEER_SAYS) != 0;
     if ((what & STREAM_BACK) != 0) {
         answer(w, TF_ROUTE_STREAM, say);
@@ -209,6 +210,42 @@ START_TEST(watch_suspicion_asks_after_750_ms)
 }
 END_TEST
 
+/* It waits for what it needs to judge as long as there is traffic, not only at the beginning. */
+START_TEST(watch_goes_on_as_long_as_there_is_traffic)
+{
+    world w;
+    start(&w);
+    run(&w, ALL_THROUGH | WE_SAY, TF_SECOND);
+    run(&w, WE_SAY, 6 * TF_SECOND); /* the other route shows nothing meanwhile, */
+    ck_assert_uint_eq(lost_in_all(&w), 0);
+    run(&w, DATAGRAM_THERE | DATAGRAM_BACK | WE_SAY, TF_SECOND); /* and then it does */
+    ck_assert_uint_eq(w.lost[TF_ROUTE_STREAM][0], 1);
+    link_peer_free(&w.p);
+    start(&w);
+    w.step = TF_SECOND / 2;
+    run(&w, STREAM_THERE | STREAM_BACK, 150 * TF_SECOND); /* its probes are rare by now */
+    ck_assert_int_eq(tf_link_verdict(w.p.link, TF_ROUTE_DATAGRAM), TF_VERDICT_DOWN);
+    ck_assert_uint_eq(lost_in_all(&w), 0);
+    run(&w, STREAM_THERE | STREAM_BACK | PEER_SAYS, 80 * TF_SECOND);
+    ck_assert_uint_eq(w.lost[TF_ROUTE_DATAGRAM][1], 1);
+    link_peer_free(&w.p);
+}
+END_TEST
+
+/* One message tells little, and what it began ends by itself. */
+START_TEST(watch_ends_with_the_traffic)
+{
+    world w;
+    start(&w);
+    run(&w, ALL_THROUGH, TF_SECOND);
+    run(&w, WE_SAY, STEP);
+    run(&w, 0, 10 * TF_SECOND);
+    run(&w, DATAGRAM_THERE | DATAGRAM_BACK, 5 * TF_SECOND);
+    ck_assert_uint_eq(lost_in_all(&w), 0);
+    link_peer_free(&w.p);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -216,6 +253,8 @@ int main(void)
         watch_judges_nothing_while_nothing_gets_through,
         watch_suspicion_ends_with_an_arrival_or_with_the_stream,
         watch_suspicion_asks_after_750_ms,
+        watch_goes_on_as_long_as_there_is_traffic,
+        watch_ends_with_the_traffic,
         NULL,
     };
     return tf_test_run("paths/link, lost redundancy", tests);
