@@ -1,4 +1,4 @@
-/* paths/link, one end of it, against a peer played by the test: acks, generations of keys, and verdicts on routes. */
+/* paths/link, one end of it, against a peer played by the test: acks, and verdicts on routes. */
 #include "tests/unit/link_peer.h"
 
 /* --- acks --- */
@@ -162,93 +162,6 @@ START_TEST(link_old_acks_change_nothing)
     ck_assert_int_eq(link_peer_send_one(&p, link_peer_ack(4)), TF_OK);
     ck_assert_int_eq(link_peer_send_one(&p, link_peer_ack(2)), TF_OK);
     ck_assert(tf_link_is_quiet(p.link));
-    link_peer_free(&p);
-}
-END_TEST
-
-/* --- keys --- */
-
-START_TEST(link_unconfirmed_generation_is_only_challenged)
-{
-    link_peer p;
-    link_peer_defaults(&p);
-    link_peer_new(&p);
-    tf_link_stream_up(p.link, p.now, 4);
-    link_peer_drain(&p);
-    tf_link_datagram_up(p.link, p.now, 4);
-    ck_assert_int_eq(tf_link_verdict(p.link, TF_ROUTE_DATAGRAM), TF_VERDICT_JOINING);
-    ck_assert_int_eq(link_peer_say(&p, "x"), TF_OK);
-    ck_assert(link_peer_pull_packet(&p));
-    ck_assert_uint_eq(p.packet.len, TF_PACKET_PLAIN_BASE);
-    ck_assert_uint_eq(link_peer_count(&p, TF_FRAME_SEGMENT), 0);
-    uint64_t token = link_peer_get(&p, TF_FRAME_CHALLENGE)->u.token;
-    ck_assert(!link_peer_pull_packet(&p));
-    ck_assert_int_eq(link_peer_send_one(&p, link_peer_token(TF_FRAME_RESPONSE, token + 1)), TF_OK);
-    ck_assert(!link_peer_pull_packet(&p));
-    ck_assert_int_eq(link_peer_send_one(&p, link_peer_token(TF_FRAME_RESPONSE, token)), TF_OK);
-    tf_link_event event;
-    ck_assert(tf_link_next_event(p.link, &event));
-    ck_assert_int_eq(event.type, TF_LINK_EVENT_CONFIRMED);
-    ck_assert_uint_eq(event.generation, 4);
-    ck_assert_int_eq(tf_link_verdict(p.link, TF_ROUTE_DATAGRAM), TF_VERDICT_UP);
-    ck_assert(link_peer_pull_packet(&p));
-    ck_assert_uint_eq(link_peer_count(&p, TF_FRAME_SEGMENT), 1);
-    link_peer_free(&p);
-}
-END_TEST
-
-/* The peer may be further than we are: what it asks while we still wait for its answer is answered none the less. */
-START_TEST(link_probe_that_comes_while_joining_is_answered)
-{
-    link_peer p;
-    link_peer_defaults(&p);
-    link_peer_new(&p);
-    tf_link_stream_up(p.link, p.now, 4);
-    link_peer_drain(&p);
-    tf_link_datagram_up(p.link, p.now, 4);
-    ck_assert(link_peer_pull_packet(&p));
-    uint64_t token = link_peer_get(&p, TF_FRAME_CHALLENGE)->u.token;
-    ck_assert_int_eq(link_peer_send_packet_one(&p, 4, link_peer_token(TF_FRAME_PING, 77)), TF_OK);
-    ck_assert_int_eq(link_peer_send_one(&p, link_peer_token(TF_FRAME_RESPONSE, token)), TF_OK);
-    ck_assert_int_eq(tf_link_verdict(p.link, TF_ROUTE_DATAGRAM), TF_VERDICT_UP);
-    ck_assert(link_peer_pull_packet(&p));
-    ck_assert_uint_eq(link_peer_get(&p, TF_FRAME_PONG)->u.token, 77);
-    link_peer_free(&p);
-}
-END_TEST
-
-START_TEST(link_keys_are_retired_when_both_directions_work)
-{
-    link_peer p;
-    link_peer_defaults(&p);
-    link_peer_new(&p);
-    link_peer_up(&p, 1);
-    tf_link_datagram_up(p.link, p.now, 2);
-    ck_assert(link_peer_pull_packet(&p));
-    ck_assert_uint_eq(p.packet.generation, 2);
-    ck_assert_uint_eq(p.packet.number, 0);
-    ck_assert_int_eq(link_peer_say(&p, "x"), TF_OK);
-    ck_assert(link_peer_pull_packet(&p));
-    ck_assert_uint_eq(p.packet.generation, 1);
-    ck_assert_int_eq(link_peer_send_one(&p, link_peer_packet_ack(2, 0, 0)), TF_OK);
-    tf_link_event event;
-    ck_assert(tf_link_next_event(p.link, &event));
-    ck_assert_int_eq(event.type, TF_LINK_EVENT_CONFIRMED);
-    ck_assert_int_eq(link_peer_say(&p, "y"), TF_OK);
-    ck_assert(link_peer_pull_packet(&p));
-    ck_assert_uint_eq(p.packet.generation, 2);
-    ck_assert_uint_eq(p.packet.number, 1);
-    link_peer_wait(&p, TF_SECOND); /* nothing of the peer's came under the new keys */
-    while (tf_link_next_event(p.link, &event)) {
-        ck_assert_int_ne(event.type, TF_LINK_EVENT_RETIRED);
-    }
-    ck_assert_int_eq(link_peer_send_packet_one(&p, 2, link_peer_ack(0)), TF_OK);
-    link_peer_wait(&p, 300 * TF_MS);
-    bool retired = false;
-    while (tf_link_next_event(p.link, &event)) {
-        retired = retired || (event.type == TF_LINK_EVENT_RETIRED && event.generation == 1);
-    }
-    ck_assert(retired);
     link_peer_free(&p);
 }
 END_TEST
@@ -503,48 +416,6 @@ START_TEST(link_ack_without_room_goes_with_the_next)
 }
 END_TEST
 
-START_TEST(link_keys_it_knows_are_no_news)
-{
-    link_peer p;
-    tf_link_event event;
-    link_peer_defaults(&p);
-    link_peer_new(&p);
-    link_peer_up(&p, 1);
-    tf_link_datagram_up(p.link, p.now, 1);
-    ck_assert(!link_peer_pull_packet(&p));
-    tf_link_datagram_up(p.link, p.now, 2);
-    ck_assert(link_peer_pull_packet(&p));
-    tf_link_datagram_up(p.link, p.now, 2); /* it is challenged already */
-    ck_assert(!link_peer_pull_packet(&p));
-    ck_assert(!tf_link_next_event(p.link, &event));
-    link_peer_free(&p);
-}
-END_TEST
-
-/* What is owed for packets under keys that are gone is owed no more, not even when others take their place. */
-START_TEST(link_keys_that_are_gone_are_owed_no_acks)
-{
-    link_peer p;
-    link_peer_defaults(&p);
-    link_peer_new(&p);
-    link_peer_up(&p, 1);
-    for (uint64_t generation = 2; generation < 6; generation++) {
-        tf_link_datagram_up(p.link, p.now, generation);
-        ck_assert_int_eq(link_peer_send_packet_one(&p, generation, link_peer_message(generation - 2, "x")), TF_OK);
-        tf_link_datagram_up(p.link, p.now, 10 * generation);
-        ck_assert_int_eq(link_peer_send_one(&p, link_peer_packet_ack(generation, 0, 5)), TF_OK); /* says nothing */
-        link_peer_wait(&p, TF_LINK_ACK_DELAY);
-        (void)link_peer_pull_stream(&p);
-        ck_assert_ptr_nonnull(link_peer_find(&p, TF_FRAME_LINK_ACK));
-        ck_assert_ptr_null(link_peer_find(&p, TF_FRAME_PACKET_ACK));
-        while (link_peer_pull_packet(&p)) {
-            ck_assert_ptr_null(link_peer_find(&p, TF_FRAME_PACKET_ACK));
-        }
-    }
-    link_peer_free(&p);
-}
-END_TEST
-
 /* Each ack begins the count anew. */
 START_TEST(link_acks_go_after_every_second_packet_again)
 {
@@ -564,41 +435,6 @@ START_TEST(link_acks_go_after_every_second_packet_again)
         ck_assert_int_eq(link_peer_send_one(&p, link_peer_message(seq, "x")), TF_OK);
         link_peer_expect(&p, "x", TF_ROUTE_STREAM);
         ck_assert_int_eq(link_peer_pull_stream(&p) > 0, (seq - 9) % TF_LINK_ACK_SEGMENTS == 0);
-    }
-    link_peer_free(&p);
-}
-END_TEST
-
-/* Challenges that nobody answers: at intervals that double from a PTO to 1 s, after a minute to 10 s; three, and it is down. */
-START_TEST(link_challenges_go_more_and_more_rarely)
-{
-    static const tf_time late[] = {2, 4, 8, 10, 10};
-    link_peer p;
-    link_peer_defaults(&p);
-    link_peer_new(&p);
-    tf_link_datagram_up(p.link, p.now, 1);
-    const tf_time start = p.now;
-    ck_assert(link_peer_pull_packet(&p));
-    tf_time span = 320 * TF_MS; /* SRTT and variation before there are any, and the delay of acks */
-    for (unsigned i = 1; i < 10; i++) {
-        ck_assert_int_eq(tf_link_verdict(p.link, TF_ROUTE_DATAGRAM),
-                         i <= TF_PROBES_DOWN ? TF_VERDICT_JOINING : TF_VERDICT_DOWN);
-        ck_assert_uint_eq(tf_link_deadline(p.link), p.now + span);
-        link_peer_wait(&p, span - 1);
-        ck_assert(!link_peer_pull_packet(&p));
-        link_peer_wait(&p, 1);
-        ck_assert(link_peer_pull_packet(&p));
-        ck_assert_ptr_nonnull(link_peer_find(&p, TF_FRAME_CHALLENGE));
-        span = tf_time_min(2 * span, TF_SECOND);
-    }
-    while (p.now < start + TF_PROBE_SOON_SPAN) {
-        link_peer_wait(&p, TF_SECOND);
-        ck_assert(link_peer_pull_packet(&p));
-    }
-    for (size_t i = 0; i < sizeof(late) / sizeof(late[0]); i++) {
-        ck_assert_uint_eq(tf_link_deadline(p.link), p.now + late[i] * TF_SECOND);
-        link_peer_wait(&p, late[i] * TF_SECOND);
-        ck_assert(link_peer_pull_packet(&p));
     }
     link_peer_free(&p);
 }
@@ -635,9 +471,6 @@ int main(void)
         link_padding_is_acked_at_once,
         link_last_packet_of_a_burst_asks_for_its_ack,
         link_old_acks_change_nothing,
-        link_unconfirmed_generation_is_only_challenged,
-        link_probe_that_comes_while_joining_is_answered,
-        link_keys_are_retired_when_both_directions_work,
         link_unanswered_probes_take_a_route_down,
         link_asked_for_probe_goes_by_every_route,
         link_each_probe_has_its_own_round_trip,
@@ -647,10 +480,7 @@ int main(void)
         link_silence_is_noticed_by_the_deadline,
         link_ack_counts_first_copies_and_repeats,
         link_ack_without_room_goes_with_the_next,
-        link_keys_it_knows_are_no_news,
-        link_keys_that_are_gone_are_owed_no_acks,
         link_acks_go_after_every_second_packet_again,
-        link_challenges_go_more_and_more_rarely,
         link_ack_counts_are_those_of_the_newest_generation,
         NULL,
     };

@@ -312,6 +312,56 @@ START_TEST(datagram_that_waits_for_the_pacer_is_due)
 }
 END_TEST
 
+/* --- what obliges an ack (L5) --- */
+
+START_TEST(datagram_packet_of_acks_alone_is_not_waited_for)
+{
+    link_peer p;
+    make(&p);
+    ck_assert_uint_eq(stats_of(&p).in_flight, 0);
+    ck_assert_int_eq(link_peer_send_packet_one(&p, 1, link_peer_message(0, "x")), TF_OK);
+    ck_assert_int_eq(link_peer_send_packet_one(&p, 1, link_peer_message(1, "x")), TF_OK);
+    ck_assert(link_peer_pull_packet(&p));
+    ck_assert_uint_eq(link_peer_count(&p, TF_FRAME_LINK_ACK) + link_peer_count(&p, TF_FRAME_PACKET_ACK), p.frame_count);
+    ck_assert_uint_eq(stats_of(&p).in_flight, 0);
+    ck_assert_int_eq(link_peer_send_packet_one(&p, 1, link_peer_token(TF_FRAME_PING, 7)), TF_OK);
+    ck_assert(link_peer_pull_packet(&p));
+    ck_assert_ptr_nonnull(link_peer_find(&p, TF_FRAME_PONG));
+    ck_assert_uint_gt(stats_of(&p).in_flight, 0);
+    ack_packets(&p);
+    ck_assert_uint_eq(stats_of(&p).in_flight, 0);
+    link_peer_free(&p);
+}
+END_TEST
+
+/* Without memory for the record of a packet none goes, and it is tried again soon. */
+START_TEST(datagram_without_memory_waits_for_it)
+{
+    link_peer p;
+    make(&p);
+    link_peer_wait(&p, TF_MS);
+    ck_assert_int_eq(link_peer_say(&p, "x"), TF_OK);
+    for (unsigned i = 0; i < 3; i++) {
+        tf_test_heap_fail_at(tf_test_heap_shared(), 0, true);
+        unsigned count = 0;
+        while (link_peer_pull_packet(&p)) { /* there is room for some yet */
+            ck_assert_int_eq(link_peer_say(&p, "x"), TF_ERR_NOMEM);
+            tf_test_heap_fail_never(tf_test_heap_shared());
+            ck_assert_int_eq(link_peer_say(&p, "x"), TF_OK);
+            tf_test_heap_fail_at(tf_test_heap_shared(), 0, true);
+            ck_assert_uint_lt(count++, 100);
+        }
+        tf_test_heap_fail_never(tf_test_heap_shared());
+        tf_time due = tf_link_deadline(p.link);
+        ck_assert_uint_gt(due, p.now);
+        ck_assert_uint_le(due, p.now + 20 * TF_MS);
+        link_peer_wait(&p, due - p.now);
+        ck_assert(link_peer_pull_packet(&p));
+    }
+    link_peer_free(&p);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -325,6 +375,8 @@ int main(void)
         datagram_mtu_of_a_route_that_was_down_is_looked_for_anew,
         datagram_mtu_probe_under_keys_that_are_gone_goes_again,
         datagram_that_waits_for_the_pacer_is_due,
+        datagram_packet_of_acks_alone_is_not_waited_for,
+        datagram_without_memory_waits_for_it,
         NULL,
     };
     return tf_test_run("paths/link, datagrams", tests);

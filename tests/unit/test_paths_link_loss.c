@@ -158,6 +158,23 @@ START_TEST(loss_forgets_packets_of_a_route_that_is_down)
 }
 END_TEST
 
+START_TEST(loss_of_the_route_gives_its_flight_up)
+{
+    link_peer p;
+    make(&p, TF_ROUTES_DATAGRAM, 20 * TF_MS);
+    (void)send_one(&p);
+    for (unsigned i = 0; tf_link_verdict(p.link, TF_ROUTE_DATAGRAM) != TF_VERDICT_DOWN; i++) {
+        ck_assert_uint_lt(i, 200);
+        link_peer_wait(&p, tf_link_deadline(p.link) - p.now);
+        if (tf_link_verdict(p.link, TF_ROUTE_DATAGRAM) != TF_VERDICT_DOWN) {
+            link_peer_drain(&p);
+        }
+    }
+    ck_assert_uint_eq(stats_of(&p).in_flight, 0);
+    link_peer_free(&p);
+}
+END_TEST
+
 START_TEST(loss_of_what_the_system_refused_is_repaired_at_once)
 {
     link_peer p;
@@ -371,6 +388,7 @@ int main(void)
         loss_is_seen_by_three_later_numbers_or_by_time,
         loss_allows_for_more_where_packets_are_overtaken,
         loss_forgets_packets_of_a_route_that_is_down,
+        loss_of_the_route_gives_its_flight_up,
         loss_of_what_the_system_refused_is_repaired_at_once,
         loss_of_everything_is_asked_after_at_each_pto,
         loss_of_an_ack_makes_it_ask_with_a_ping,

@@ -159,6 +159,9 @@ START_TEST(stream_counts_what_went_twice_and_what_need_not_go)
         ck_assert_int_eq(link_peer_say(&p, "x"), TF_OK);
     }
     ck_assert(link_peer_pull_packet(&p));
+    tf_link_stats stats;
+    tf_link_get_stats(p.link, &stats);
+    ck_assert_uint_eq(stats.routes[TF_ROUTE_DATAGRAM].retired, 0); /* numbers before the first were none */
     tf_frame ack = link_peer_ack(13);
     ack.u.link_ack.range_count = 1;
     ack.u.link_ack.ranges[0] = (tf_range){14, 14};
