@@ -284,6 +284,7 @@ START_TEST(link_tells_which_of_its_copies_won_at_the_peer)
     tell(&p, TF_ROUTE_STREAM, 1, 9, 1); /* an older one */
     tell(&p, TF_ROUTE_STREAM, 3, 5, 1); /* they begin anew with the generation */
     tell(&p, TF_ROUTE_STREAM, 1, 99, 99);
+    tell(&p, TF_ROUTE_STREAM, 3, 5, 2);
     tell(&p, TF_ROUTE_STREAM, 3, 6, 2);
     tf_link_get_stats(p.link, &stats);
     ck_assert_uint_eq(stats.routes[TF_ROUTE_STREAM].told_first, 16);
@@ -461,6 +462,30 @@ START_TEST(link_ack_counts_are_those_of_the_newest_generation)
 }
 END_TEST
 
+/* L4: what asks for an answer has its ack at once; an answer may wait. */
+START_TEST(link_ack_of_what_asks_does_not_wait)
+{
+    static const struct {
+        tf_frame_type type;
+        bool at_once;
+    } rows[] = {{TF_FRAME_PING, true}, {TF_FRAME_CHALLENGE, true}, {TF_FRAME_PONG, false}, {TF_FRAME_RESPONSE, false}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        link_peer p;
+        link_peer_defaults(&p);
+        link_peer_new(&p);
+        link_peer_up(&p, 1);
+        ck_assert_int_eq(link_peer_send_packet_one(&p, 1, link_peer_token(rows[i].type, 7)), TF_OK);
+        bool any = link_peer_pull_packet(&p);
+        ck_assert_int_eq(any && link_peer_find(&p, TF_FRAME_PACKET_ACK) != NULL, rows[i].at_once);
+        ck_assert_int_eq(any && link_peer_find(&p, TF_FRAME_LINK_ACK) != NULL, rows[i].at_once);
+        link_peer_wait(&p, TF_LINK_ACK_DELAY);
+        any = link_peer_pull_packet(&p);
+        ck_assert_int_eq(any && link_peer_find(&p, TF_FRAME_PACKET_ACK) != NULL, !rows[i].at_once);
+        link_peer_free(&p);
+    }
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -482,6 +507,7 @@ int main(void)
         link_ack_without_room_goes_with_the_next,
         link_acks_go_after_every_second_packet_again,
         link_ack_counts_are_those_of_the_newest_generation,
+        link_ack_of_what_asks_does_not_wait,
         NULL,
     };
     return tf_test_run("paths/link acks", tests);

@@ -362,6 +362,42 @@ START_TEST(datagram_without_memory_waits_for_it)
 }
 END_TEST
 
+/* However much it was: what the stream alone had goes when the stream ends (P3). */
+START_TEST(datagram_carries_a_long_queue_that_was_shed)
+{
+    static bool seen[WINDOW + 200];
+    link_peer p;
+    make(&p);
+    memset(seen, 0, sizeof(seen));
+    const tf_time said = p.now;
+    say_many(&p, WINDOW + 200);
+    pull_stream(&p);
+    (void)pull_segments(&p);
+    p.now = said + TF_COPY_WAIT;
+    (void)pull_segments(&p);
+    ck_assert_uint_gt(stats_of(&p).shed, 150);
+    uint64_t sent = stats_of(&p).sent_segments;
+    ack_packets(&p);
+    tf_link_stream_down(p.link, p.now);
+    for (unsigned i = 0; i < 100; i++) {
+        p.now += TF_MS;
+        while (link_peer_pull_packet(&p)) {
+            for (size_t k = 0; k < p.frame_count; k++) {
+                if (p.frames[k].type == TF_FRAME_SEGMENT) {
+                    seen[p.frames[k].u.segment.seq] = true;
+                }
+            }
+        }
+        tf_frame ack = link_peer_packet_ack(1, 0, p.packet.number);
+        ck_assert_int_eq(link_peer_send_packet_one(&p, 1, ack), TF_OK);
+    }
+    for (size_t i = sent; i < WINDOW + 200; i++) {
+        ck_assert(seen[i]);
+    }
+    link_peer_free(&p);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -377,6 +413,7 @@ int main(void)
         datagram_that_waits_for_the_pacer_is_due,
         datagram_packet_of_acks_alone_is_not_waited_for,
         datagram_without_memory_waits_for_it,
+        datagram_carries_a_long_queue_that_was_shed,
         NULL,
     };
     return tf_test_run("paths/link, datagrams", tests);

@@ -146,6 +146,23 @@ START_TEST(sent_packet_holds_runs_of_segments)
 }
 END_TEST
 
+START_TEST(numbers_delay_is_that_of_the_largest)
+{
+    tf_link_numbers numbers = {0};
+    tf_packet_ack ack;
+    for (uint64_t number = 0; number < 20; number += 4) {
+        const tf_time came = 100 + number;
+        ck_assert_int_eq(tf_link_numbers_add(&numbers, came, number), number > 0);
+        tf_link_numbers_fill(&numbers, came + 1, &ack);
+        ck_assert_uint_eq(ack.delay, 1);
+        (void)tf_link_numbers_add(&numbers, came + 2, number); /* a repeat, and one that is late */
+        (void)tf_link_numbers_add(&numbers, came + 2, number > 0 ? number - 2 : 0);
+        tf_link_numbers_fill(&numbers, came + 3, &ack);
+        ck_assert_uint_eq(ack.delay, 3);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("paths/link parts");
@@ -156,6 +173,7 @@ int main(void)
     tcase_add_test(tcase, numbers_told_often_enough_are_left_out);
     tcase_add_test(tcase, sent_records_move_and_are_bounded);
     tcase_add_test(tcase, sent_packet_holds_runs_of_segments);
+    tcase_add_test(tcase, numbers_delay_is_that_of_the_largest);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);

@@ -107,14 +107,14 @@ START_TEST(recv_any_order_within_the_window_gives_all_once)
 }
 END_TEST
 
-static void recv_start(size_t max_message)
+static void recv_start(size_t max_segments, size_t max_message)
 {
     static tf_test_random random;
     memset(&m, 0, sizeof(m));
     tf_test_random_init(&random, 1);
     tf_link_pool_init(&m.pool, tf_test_mem());
     const tf_link_recv_config config = {
-        .rand = &random.rand, .max_segments = MERGE_WINDOW, .max_bytes = 20000, .max_message = max_message};
+        .rand = &random.rand, .max_segments = max_segments, .max_bytes = 20000, .max_message = max_message};
     ck_assert_int_eq(tf_link_recv_init(&m.recv, &config, tf_test_mem(), &m.pool), TF_OK);
 }
 
@@ -145,7 +145,7 @@ static void give(uint64_t seq, uint8_t flags, const char *text, uint64_t generat
 START_TEST(recv_counts_of_a_route_begin_anew_with_a_generation)
 {
     const uint8_t whole = TF_SEGMENT_FIRST | TF_SEGMENT_LAST;
-    recv_start(100);
+    recv_start(MERGE_WINDOW, 100);
     const tf_link_received *received = &m.recv.routes[TF_ROUTE_STREAM];
     tf_link_recv_generation(&m.recv, TF_ROUTE_STREAM, 1);
     for (uint64_t generation = 1; generation < 4; generation++) {
@@ -172,7 +172,7 @@ END_TEST
 /* After idleness there is memory again for what comes, and an empty last segment needs none. */
 START_TEST(recv_that_gave_its_memory_back_goes_on)
 {
-    recv_start(100);
+    recv_start(MERGE_WINDOW, 100);
     for (uint64_t seq = 0; seq < 6; seq += 2) {
         tf_slice message;
         tf_route via;
@@ -219,7 +219,7 @@ START_TEST(recv_judges_bounds_and_neighbours)
         {{.seq = 9, .flags = 3}, false, {.seq = 0, .flags = TF_SEGMENT_LAST}, TF_ERR_PEER_SYNTAX},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        recv_start(100);
+        recv_start(MERGE_WINDOW, 100);
         tf_link_judgement j = tf_link_recv_judge_begin(&m.recv);
         tf_link_judged judged;
         ck_assert_int_eq(tf_link_recv_judge(&m.recv, &j, &rows[i].before, &judged), TF_OK);
@@ -237,7 +237,7 @@ END_TEST
 START_TEST(recv_message_has_its_longest_length_and_no_more)
 {
     for (size_t max = 6; max < 8; max++) {
-        recv_start(max);
+        recv_start(MERGE_WINDOW, max);
         tf_link_judgement j = tf_link_recv_judge_begin(&m.recv);
         tf_link_judged judged;
         const tf_segment single = segment_of(0, 3, "1234567");
@@ -256,7 +256,7 @@ START_TEST(recv_long_message_is_joined)
 {
     static char text[TF_SEGMENT_DATA_MAX + 1];
     memset(text, 'a', TF_SEGMENT_DATA_MAX);
-    recv_start((size_t)16 * TF_SEGMENT_DATA_MAX);
+    recv_start(MERGE_WINDOW, (size_t)16 * TF_SEGMENT_DATA_MAX);
     for (uint64_t seq = 0; seq < 16; seq++) {
         tf_slice message;
         tf_route via;
@@ -272,6 +272,32 @@ START_TEST(recv_long_message_is_joined)
 }
 END_TEST
 
+/* Each has a place of its own, however far ahead it is: what is held when there is no room left moves. */
+START_TEST(recv_far_ahead_displaces_nothing)
+{
+    static const uint64_t firsts[] = {63, 64, 65, 127, 128, 129, 255, 256};
+    for (size_t i = 0; i < sizeof(firsts) / sizeof(firsts[0]); i++) {
+        tf_slice message;
+        tf_route via;
+        recv_start(300, 100);
+        give(firsts[i], TF_SEGMENT_FIRST | TF_SEGMENT_LAST, "last", 0);
+        for (uint64_t seq = 0; seq < firsts[i]; seq++) {
+            const char text[2] = {(char)('a' + seq % 26), 0};
+            give(seq, TF_SEGMENT_FIRST | TF_SEGMENT_LAST, text, 0);
+        }
+        for (uint64_t seq = 0; seq < firsts[i]; seq++) {
+            const char text[2] = {(char)('a' + seq % 26), 0};
+            ck_assert(tf_link_recv_next(&m.recv, &message, &via));
+            ck_assert(tf_slice_eq(message, tf_slice_str(text)));
+        }
+        ck_assert(tf_link_recv_next(&m.recv, &message, &via));
+        ck_assert(tf_slice_eq(message, tf_slice_str("last")));
+        ck_assert(!tf_link_recv_next(&m.recv, &message, &via));
+        recv_end();
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("paths/link_recv");
@@ -283,6 +309,7 @@ int main(void)
     tcase_add_test(tcase, recv_judges_bounds_and_neighbours);
     tcase_add_test(tcase, recv_message_has_its_longest_length_and_no_more);
     tcase_add_test(tcase, recv_long_message_is_joined);
+    tcase_add_test(tcase, recv_far_ahead_displaces_nothing);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);

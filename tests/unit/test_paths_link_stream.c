@@ -170,6 +170,7 @@ START_TEST(stream_counts_what_went_twice_and_what_need_not_go)
     ck_assert_uint_eq(link_peer_count(&p, TF_FRAME_SEGMENT), 2);
     ck_assert_uint_eq(stats_of(&p).retired, 4);
     ck_assert_uint_eq(stats_of(&p).sent_segments, 2);
+    ck_assert_uint_eq(stats_of(&p).sent_bytes, 2);
     ck_assert_uint_eq(stats_of(&p).repaired, 0);
     tf_link_stream_up(p.link, p.now, 2);
     (void)link_peer_pull_stream(&p);
