@@ -430,6 +430,38 @@ START_TEST(calls_what_is_optional_and_absent_is_its_default)
 }
 END_TEST
 
+START_TEST(calls_result_without_what_is_optional_has_none_of_it)
+{
+    uint8_t bytes[512];
+    tf_writer w;
+    tf_result_open open = {.dedup_age_ms = 1};
+    tf_result_ack ack = {.duplicate = true};
+    tf_result_subscribe start = {.resumed = true};
+    tf_result_refusal refusal = {.client_id = id, .retry_after_ms = 1};
+    tf_activity activity = {.meta = id, .expires_ms = 1};
+    tf_wr_init(&w, bytes, sizeof(bytes));
+    tf_result_open_write(&w, &(tf_result_open){.epoch = 1});
+    ck_assert_int_eq(tf_result_open_read(tf_slice_of(bytes, tf_wr_len(&w)), &open), TF_OK);
+    ck_assert_uint_eq(open.dedup_age_ms, 0);
+    tf_wr_init(&w, bytes, sizeof(bytes));
+    tf_result_ack_write(&w, &(tf_result_ack){.seq = 1});
+    ck_assert_int_eq(tf_result_ack_read(tf_slice_of(bytes, tf_wr_len(&w)), &ack), TF_OK);
+    ck_assert(!ack.duplicate);
+    tf_wr_init(&w, bytes, sizeof(bytes));
+    tf_result_subscribe_write(&w, &(tf_result_subscribe){.first = 1, .next = 1});
+    ck_assert_int_eq(tf_result_subscribe_read(tf_slice_of(bytes, tf_wr_len(&w)), &start), TF_OK);
+    ck_assert(!start.resumed);
+    tf_wr_init(&w, bytes, sizeof(bytes));
+    tf_result_refusal_write(&w, &(tf_result_refusal){.code = id});
+    ck_assert_int_eq(tf_result_refusal_read(tf_slice_of(bytes, tf_wr_len(&w)), &refusal), TF_OK);
+    ck_assert(refusal.client_id.len == 0 && refusal.retry_after_ms == 0);
+    tf_wr_init(&w, bytes, sizeof(bytes));
+    tf_activity_write(&w, &(tf_activity){.seq = 1});
+    ck_assert_int_eq(tf_activity_read(tf_slice_of(bytes, tf_wr_len(&w)), &activity), TF_OK);
+    ck_assert(activity.meta.len == 0 && activity.expires_ms == 0);
+}
+END_TEST
+
 START_TEST(calls_refusal_without_retryable_takes_it_from_the_code)
 {
     static const struct {
@@ -525,6 +557,7 @@ int main(void)
         calls_key_that_is_not_optional_is_missed,
         calls_value_out_of_range_is_refused,
         calls_what_is_optional_and_absent_is_its_default,
+        calls_result_without_what_is_optional_has_none_of_it,
         calls_refusal_without_retryable_takes_it_from_the_code,
         calls_every_refusal_fits_its_answer_and_is_found_by_name,
         calls_state_of_a_ref_says_what_is_there,

@@ -388,6 +388,47 @@ START_TEST(retention_by_age_reaches_channels_that_are_not_in_memory)
 }
 END_TEST
 
+/* A store that says under which names it has its channels until it is asked something else. */
+static uint8_t passing[TF_CHANNEL_NAME_MAX];
+
+static bool next_in_passing(void *ctx, uint64_t *position, tf_store_channel *out)
+{
+    bool any = stub_channel_next(ctx, position, out);
+    if (any) {
+        memcpy(passing, out->name.data, out->name.len);
+        out->name.data = passing;
+    }
+    return any;
+}
+
+static uint64_t find_time_anew(void *ctx, uint64_t channel, int64_t timestamp_ms)
+{
+    memset(passing, 'x', sizeof(passing));
+    return stub_find_time(ctx, channel, timestamp_ms);
+}
+
+START_TEST(retention_of_a_channel_in_memory_brings_no_other)
+{
+    setup s;
+    const tf_retention keeps = {.pattern = tf_slice_str("room"), .max_age_ms = 5000};
+    tf_hub_stats stats;
+    begin_with(&s, &(tf_hub_config){.retention = &keeps, .retention_count = 1});
+    tf_store_table table = *s.node->hub->store.table;
+    table.channel_next = next_in_passing;
+    table.find_time = find_time_anew;
+    s.node->hub->store.table = &table;
+    raw_send_range(s.raw, 1, 3);
+    s.node->stub.hold = true;
+    jump(&s, 10000);
+    tf_hub_get_stats(s.node->hub, &stats);
+    ck_assert(stats.committing == 1 && stats.channels == 1);
+    stub_let_go(&s.node->stub);
+    raw_settle(s.raw);
+    ck_assert_uint_eq(stored(&s).first, 4);
+    end(&s);
+}
+END_TEST
+
 START_TEST(retention_forgets_keys_apart_from_messages)
 {
     setup s;
@@ -510,6 +551,7 @@ int main(void)
         admin_read_says_what_it_lacks,
         retention_by_count_and_bytes_holds_with_slack_and_is_exact_at_the_tick,
         retention_by_age_reaches_channels_that_are_not_in_memory,
+        retention_of_a_channel_in_memory_brings_no_other,
         retention_forgets_keys_apart_from_messages,
         retention_of_messages_alone_forgets_no_keys,
         retention_walks_many_channels_in_pages,

@@ -418,6 +418,25 @@ START_TEST(cursor_that_was_forgotten_is_made_again_by_the_next_subscribe)
 }
 END_TEST
 
+START_TEST(cursor_that_was_forgotten_by_its_last_subscriber_is_in_memory_no_more)
+{
+    setup s;
+    begin_two(&s);
+    raw_send_range(s.raw, 1, 10);
+    tf_args_subscribe args = durable_from(TF_FROM_FIRST, 0);
+    raw_sub sub = raw_subscribe(s.raw, &args);
+    s.node->stub.hold = true;
+    (void)raw_confirm(&sub, sub.start.epoch, 5);
+    tf_router_release(s.raw->end->router, s.w.now, sub.object);
+    raw_settle(s.raw);
+    (void)forget(s.raw, "billing", NULL);
+    stub_let_go(&s.node->stub);
+    raw_settle(s.raw);
+    ck_assert_uint_eq(stored_cursor(&s, "billing"), 0);
+    end(&s); /* nothing is left */
+}
+END_TEST
+
 START_TEST(cursor_is_listed_with_its_owner)
 {
     setup s;
@@ -563,6 +582,7 @@ int main(void)
         cursor_below_what_is_kept_gets_a_gap,
         cursor_is_forgotten_and_made_again_by_the_next_confirm,
         cursor_that_was_forgotten_is_made_again_by_the_next_subscribe,
+        cursor_that_was_forgotten_by_its_last_subscriber_is_in_memory_no_more,
         cursor_is_listed_with_its_owner,
         expired_runs_are_announced_once_each,
         expired_when_it_is_committed_is_announced_to_live_subscribers,

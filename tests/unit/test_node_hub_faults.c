@@ -55,6 +55,12 @@ static tf_err second_opens(void)
     return tf_client_open(cw.clients[1], cw.w.now, tf_slice_str("later"), &channel);
 }
 
+static tf_err second_opens_what_is_stored(void)
+{
+    size_t channel = 0;
+    return tf_client_open(cw.clients[1], cw.w.now, tf_slice_str("stored"), &channel);
+}
+
 /* What was looked up, if its host is still the same. */
 static tf_err second_calls(void)
 {
@@ -181,6 +187,7 @@ static tf_err (*const steps[])(void) = {
     first_sends,
     first_sends,
     second_opens,
+    second_opens_what_is_stored,
     first_has_another_object,
     first_decides_a_promise,
     first_confirms,
@@ -246,10 +253,22 @@ static void wait(void)
     }
 }
 
+/* A channel that nobody has open. */
+static void create(const char *name)
+{
+    const tf_store *store = &cw.server->stub.inner;
+    tf_store_op op = {.kind = TF_STORE_CREATE, .name = tf_slice_str(name), .epoch = 7};
+    tf_store_group group = {&op, 1};
+    tf_store_event_type type;
+    store->table->submit(store->ctx, &group);
+    ck_assert(store->table->poll(store->ctx, &type));
+}
+
 /* fill: names and channels that are there already, so that tables grow where they did not. */
 static void begin(unsigned fill)
 {
     cw_begin(&cw, 41, NULL);
+    create("stored");
     for (size_t i = 0; i < 2; i++) {
         (void)cw_client(&cw, NULL);
         ck_assert_uint_eq(cw_open(&cw, i, "room"), 0);
@@ -269,7 +288,7 @@ static void begin(unsigned fill)
     settled = 0;
 }
 
-static void check(unsigned step, uint64_t k)
+static void check(unsigned step, uint64_t k, unsigned fill)
 {
     const client_log *logs = cw.logs;
     ck_assert_msg(log_acked(&logs[0], 1, SENDS), "step %u, allocation %u: %zu acks", step, (unsigned)k, logs[0].acks);
@@ -280,6 +299,7 @@ static void check(unsigned step, uint64_t k)
     ck_assert_uint_ge(logs[0].counts[TF_CLIENT_PUBLISHED], 1);
     ck_assert_uint_eq(logs[0].counts[TF_CLIENT_WITHDRAWN], 1);
     ck_assert_uint_eq(logs[1].counts[TF_CLIENT_CLOSED], 1);
+    ck_assert_uint_ge(logs[1].counts[TF_CLIENT_OPENED], 3 + fill);
     ck_assert_uint_ge(logs[0].counts[TF_CLIENT_CONFIRMED], 1);
     ck_assert(!tf_client_has_unacked(cw.clients[0]) && tf_client_has_room(cw.clients[0]));
     ck_assert_uint_eq(settled, called);
@@ -306,7 +326,7 @@ static bool run(unsigned failing, uint64_t k, bool for_ever, unsigned fill)
         heal();
         wait();
     }
-    check(failing, k);
+    check(failing, k, fill);
     cw_end(&cw);
     return failed;
 }

@@ -121,6 +121,7 @@ START_TEST(limits_objects_of_the_application_are_bounded)
         HOLDS(tf_hub_promise_new(s.node->hub, NULL, &local) == TF_OK);
     }
     ck_assert_int_eq(tf_hub_promise_new(s.node->hub, NULL, &local), TF_ERR_LIMIT_ITEMS);
+    ck_assert_int_eq(tf_hub_hold(s.node->hub, tf_hub_root(s.node->hub), NULL), TF_ERR_LIMIT_ITEMS);
     for (size_t i = 0; i < TF_APP_OBJECTS_MAX; i++) {
         HOLDS(tf_hub_object_new(s.node->hub, NULL, &local) == TF_OK);
     }

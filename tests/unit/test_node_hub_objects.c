@@ -208,6 +208,32 @@ START_TEST(objects_promise_of_a_call_that_waits_is_told_when_it_is_held)
 }
 END_TEST
 
+/* Its answer names itself, so that it is still there while that event is looked at. */
+START_TEST(objects_promise_that_was_told_is_not_held_again)
+{
+    static setup s;
+    begin(&s);
+    tf_local object = tf_router_new_object(s.peer->end->router);
+    (void)raw_ask_text(s.peer, s.seen, "give", "", object);
+    raw_settle(s.peer);
+    tf_local target = next(&s, TF_APP_CALL).refs[0].local;
+    ck_assert_int_eq(tf_hub_hold(s.node->hub, target, &s), TF_OK);
+    tf_local promise = call(&s, target, "ask", NULL, 0);
+    tf_local result = raw_got(s.peer, "ask")->result;
+    tf_mention self = {result, TF_REF_PROMISE};
+    tf_answer answer = {
+        .promise = result, .kind = TF_RESOLUTION_DATA, .data = tf_slice_str("x"), .refs = &self, .ref_count = 1};
+    ck_assert_int_eq(tf_router_resolve(s.peer->end->router, s.w.now, &answer, 1), TF_OK);
+    raw_settle(s.peer);
+    tf_app_event event = next(&s, TF_APP_SETTLED);
+    ck_assert(event.local == promise && event.ref_count == 1 && event.refs[0].local == promise);
+    ck_assert_int_eq(tf_hub_hold(s.node->hub, promise, &s), TF_ERR_USAGE);
+    nothing_more(&s);
+    tf_hub_release(s.node->hub, s.w.now, target);
+    end(&s);
+}
+END_TEST
+
 START_TEST(objects_promise_of_a_call_that_nobody_holds_is_not_told)
 {
     static setup s;
@@ -292,6 +318,7 @@ START_TEST(objects_held_after_it_was_revoked_is_told)
     world_settle(&s.w);
     tf_app_event event = next(&s, TF_APP_REVOKED);
     ck_assert(event.user == &s.tag && tf_slice_eq(event.data, tf_code_rejection(TF_CODE_DISCONNECTED)));
+    ck_assert_int_eq(event.kind, TF_RESOLUTION_REJECTION);
     nothing_more(&s);
     tf_router_release(s.node->hub->router, s.w.now, held);
     end(&s);
@@ -427,6 +454,7 @@ int main(void)
         objects_call_without_anybody_is_an_error,
         objects_what_a_call_names_is_let_go_with_it_unless_it_is_held,
         objects_promise_of_a_call_that_waits_is_told_when_it_is_held,
+        objects_promise_that_was_told_is_not_held_again,
         objects_promise_of_a_call_that_nobody_holds_is_not_told,
         objects_own_promise_is_decided_here,
         objects_host_that_goes_is_told_of_what_is_held,

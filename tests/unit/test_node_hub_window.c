@@ -62,6 +62,31 @@ START_TEST(hub_order_guard_refuses_what_would_pass_a_refused_send)
 }
 END_TEST
 
+/* C5: so many are remembered, and come back one after the other. */
+START_TEST(hub_order_guard_knows_four_windows_of_refused_sends)
+{
+    setup s;
+    tf_local promises[11];
+    begin_with(&s, &(tf_hub_config){.max_in_flight = 2});
+    s.node->stub.hold = true;
+    for (unsigned i = 1; i <= 10; i++) {
+        (void)raw_send_numbered(s.raw, i);
+    }
+    world_settle(&s.w); /* the raw peer processes nothing: no session ack covers the refusals */
+    stub_let_go(&s.node->stub);
+    world_settle(&s.w);
+    for (unsigned i = 3; i <= 10; i++) {
+        promises[i] = raw_send_numbered(s.raw, i);
+        world_settle(&s.w);
+    }
+    raw_settle(s.raw);
+    for (unsigned i = 3; i <= 10; i++) {
+        ck_assert_uint_eq(raw_ack(s.raw, promises[i]).seq, i);
+    }
+    end(&s);
+}
+END_TEST
+
 START_TEST(hub_send_whose_session_ack_covers_every_refusal_is_accepted)
 {
     setup s;
@@ -80,6 +105,27 @@ START_TEST(hub_send_whose_session_ack_covers_every_refusal_is_accepted)
     tf_local second = raw_send_numbered(s.raw, 2);
     raw_settle(s.raw);
     ck_assert_uint_eq(raw_ack(s.raw, second).seq, 3); /* the guard is gone */
+    end(&s);
+}
+END_TEST
+
+/* C5: only of those that are to come back it has to know. */
+START_TEST(hub_send_whose_session_ack_lacks_a_refusal_for_good_is_accepted)
+{
+    setup s;
+    begin_with(&s, &(tf_hub_config){.max_in_flight = 1});
+    s.node->stub.hold = true;
+    (void)raw_send_numbered(s.raw, 1);
+    (void)raw_send_numbered(s.raw, 2);
+    raw_settle(s.raw);
+    stub_let_go(&s.node->stub);
+    raw_settle(s.raw);
+    tf_local conflict = raw_send(s.raw, "c-1", "another");
+    world_settle(&s.w); /* the raw peer does not process that */
+    tf_local third = raw_send_numbered(s.raw, 3);
+    raw_settle(s.raw);
+    ck_assert_str_eq(raw_outcome(s.raw, conflict), "client_id_conflict");
+    ck_assert_uint_eq(raw_ack(s.raw, third).seq, 2);
     end(&s);
 }
 END_TEST
@@ -297,7 +343,9 @@ int main(void)
     const TTest *const tests[] = {
         hub_sends_beyond_the_window_are_refused_and_come_back_in_order,
         hub_order_guard_refuses_what_would_pass_a_refused_send,
+        hub_order_guard_knows_four_windows_of_refused_sends,
         hub_send_whose_session_ack_covers_every_refusal_is_accepted,
+        hub_send_whose_session_ack_lacks_a_refusal_for_good_is_accepted,
         hub_group_that_the_store_refuses_leaves_no_hole_and_keeps_the_order,
         hub_refused_group_of_a_lost_session_lets_nothing_pass,
         hub_refused_send_that_another_instance_got_through_leaves_the_guard,
