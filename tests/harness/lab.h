@@ -157,7 +157,7 @@ typedef struct tf_lab_net_kind {
     /* Where a client finds the relay: HOST:PORT of the stream and of the datagrams. */
     void (*addresses)(const tf_lab_net *net, uint32_t node, char stream[64], char datagram[64]);
     void (*apply)(tf_lab_net *net, uint32_t node, tf_route route, tf_scenario_way way, const tf_scenario_state *state);
-    void (*rebind)(tf_lab_net *net, uint32_t node); /* NULL: cannot be had */
+    void (*rebind)(tf_lab_net *net, uint32_t node);
 } tf_lab_net_kind;
 
 extern const tf_lab_net_kind tf_lab_forwarders;

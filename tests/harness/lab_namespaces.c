@@ -31,6 +31,7 @@ typedef struct link_path {
     bool exists;
     bool is_down;                   /* cut */
     tf_path_way ways[TF_PATH_WAYS]; /* of packets that come out of end i */
+    tf_path_nat nat;                /* at the client's end */
     int ends[TF_PATH_WAYS];
     char names[TF_PATH_WAYS][IFNAMSIZ];
     struct event *readable[TF_PATH_WAYS];
@@ -74,9 +75,13 @@ static void deliver(link_path *link)
     for (size_t i = 0; i < TF_PATH_WAYS; i++) {
         while (tf_path_way_due(&link->ways[i]) <= now_ns()) {
             tf_path_packet packet = tf_path_way_take(&link->ways[i]);
-            ssize_t put = write(link->ends[1 - i], packet.bytes, packet.len);
-            link->ways[i].out += put >= 0 ? 1 : 0;
-            link->ways[i].overflow += put < 0 ? 1 : 0;
+            if (i == RELAY_END && !tf_path_nat_unmap(&link->nat, packet.bytes, packet.len)) {
+                link->ways[i].unmapped++;
+            } else if (write(link->ends[1 - i], packet.bytes, packet.len) >= 0) {
+                link->ways[i].out++;
+            } else {
+                link->ways[i].overflow++;
+            }
             free(packet.bytes);
         }
         uint64_t due = tf_path_way_due(&link->ways[i]);
@@ -109,6 +114,9 @@ static void on_readable(evutil_socket_t fd, short what, void *ctx)
         ssize_t len = read(fd, bytes, sizeof(bytes));
         if (len <= 0) {
             break;
+        }
+        if (from != RELAY_END) {
+            tf_path_nat_map(&link->nat, bytes, (size_t)len);
         }
         tf_path_way_admit(&link->ways[from], now, tf_slice_of(bytes, (size_t)len));
     }
@@ -322,13 +330,6 @@ static tf_lab_net *create(const tf_scenario *s, struct event_base *base, char wh
     for (uint32_t i = 0; i < TF_SCENARIO_NODES_MAX; i++) {
         net->spaces[i] = (space){.fd = -1, .control = -1};
     }
-    for (uint32_t i = 0; i < s->act_count; i++) {
-        if (s->acts[i].kind == TF_ACT_REBIND) {
-            (void)snprintf(why, TF_WHY_MAX, "line %u: rebind can be had with --mode forwarders only", s->acts[i].line);
-            destroy(net);
-            return NULL;
-        }
-    }
     if (!build(net, why)) {
         destroy(net);
         return NULL;
@@ -390,6 +391,11 @@ static void apply(tf_lab_net *net, uint32_t node, tf_route route, tf_scenario_wa
     }
 }
 
+static void rebind(tf_lab_net *net, uint32_t node)
+{
+    tf_path_nat_rebind(&net->links[node][TF_ROUTE_DATAGRAM].nat);
+}
+
 const tf_lab_net_kind tf_lab_namespaces = {
     .name = "namespaces",
     .create = create,
@@ -399,5 +405,5 @@ const tf_lab_net_kind tf_lab_namespaces = {
     .enter = enter,
     .addresses = addresses,
     .apply = apply,
-    .rebind = NULL,
+    .rebind = rebind,
 };

@@ -34,7 +34,7 @@ static void apply(void *ctx, uint32_t node, tf_route route, tf_scenario_way way,
 static void rebind(const run *r, uint32_t node)
 {
     for (uint32_t i = 0; i < r->lab.s->node_count; i++) {
-        if ((node == UINT32_MAX || node == i) && r->lab.kind->rebind != NULL) {
+        if (node == UINT32_MAX || node == i) {
             r->lab.kind->rebind(r->lab.net, i);
         }
     }

@@ -20,6 +20,7 @@
 
 typedef struct path {
     tf_path_way ways[TF_PATH_WAYS];
+    tf_path_nat nat;           /* at end 0 */
     int ends[TF_PATH_WAYS];    /* TUN devices; way i comes out of end i and goes to the other */
     char line[LINE_MAX_BYTES]; /* what of a command has come */
     size_t line_len;
@@ -36,6 +37,8 @@ static void usage(FILE *out)
         "BYTES,\n"
         "  bloat MS (a queue that others fill), mtu BYTES, hole 0|1\n"
         "      each may be followed by ab or ba; 0 takes it back\n"
+        "  rebind (a NAT at the first end forgets: UDP from there comes from other ports, and what comes for those it\n"
+        "      came from so far is dropped; it changes nothing before the first time)\n"
         "  stats\n",
         out);
 }
@@ -84,6 +87,9 @@ static void read_end(path *p, size_t which)
         if (len <= 0) {
             return;
         }
+        if (which == 0) {
+            tf_path_nat_map(&p->nat, bytes, (size_t)len);
+        }
         tf_path_way_admit(&p->ways[which], now, tf_slice_of(bytes, (size_t)len));
     }
 }
@@ -95,9 +101,13 @@ static uint64_t deliver(path *p)
     for (size_t i = 0; i < TF_PATH_WAYS; i++) {
         while (tf_path_way_due(&p->ways[i]) <= now_ns()) {
             tf_path_packet packet = tf_path_way_take(&p->ways[i]);
-            ssize_t written = write(p->ends[1 - i], packet.bytes, packet.len);
-            p->ways[i].out += written >= 0 ? 1 : 0;
-            p->ways[i].overflow += written < 0 ? 1 : 0;
+            if (i == 1 && !tf_path_nat_unmap(&p->nat, packet.bytes, packet.len)) {
+                p->ways[i].unmapped++;
+            } else if (write(p->ends[1 - i], packet.bytes, packet.len) >= 0) {
+                p->ways[i].out++;
+            } else {
+                p->ways[i].overflow++;
+            }
             free(packet.bytes);
         }
         uint64_t due = tf_path_way_due(&p->ways[i]);
@@ -118,7 +128,7 @@ static bool read_commands(path *p)
     for (char *end = strchr(p->line, '\n'); end != NULL; end = strchr(p->line, '\n')) {
         size_t used = (size_t)(end + 1 - p->line);
         *end = '\0';
-        if (!tf_path_command(p->ways, p->line, stdout)) {
+        if (!tf_path_command(p->ways, &p->nat, p->line, stdout)) {
             (void)fputs("error: no such command, or its number is out of range\n", stdout);
         }
         (void)fflush(stdout);

@@ -1,5 +1,6 @@
 /* The parts of tf-path, an emulated point-to-point IP path between two network namespaces: a TUN device in each, and
- * between them delay, jitter, loss, a rate with a queue, repeats, a longest length and holes, each direction by itself.
+ * between them delay, jitter, loss, a rate with a queue, repeats, a longest length and holes, each direction by itself;
+ * at end a a NAT that can forget (path_nat.h).
  * For kernels without netem; needs CAP_NET_ADMIN. Way 0 goes from end a to end b, way 1 back.
  *
  * Times are nanoseconds of CLOCK_MONOTONIC. Every queue is bounded in packets and bytes: what does not fit is dropped
@@ -11,6 +12,7 @@
 
 #include "tests/harness/bloat.h"
 #include "tests/harness/burst.h"
+#include "tests/harness/path_nat.h"
 
 #define TF_PATH_WAYS 2
 #define TF_PATH_PACKETS_MAX 65536u    /* that wait in one way */
@@ -55,6 +57,7 @@ typedef struct tf_path_way {
     size_t capacity;
     size_t bytes;
     uint64_t in, out, lost, repeated, holed, too_long, overflow;
+    uint64_t unmapped;       /* dropped by the NAT: they were for a port that is nobody's */
     uint64_t udp, udp_bytes; /* of what came in, with IP headers */
     uint64_t tcp, tcp_bytes; /* tcp_bytes: payload only, repeats among it */
     uint64_t syns;           /* TCP connections that were begun, each try */
@@ -69,6 +72,6 @@ uint64_t tf_path_way_due(const tf_path_way *way);
 tf_path_packet tf_path_way_take(tf_path_way *way);
 
 /* One command line, split up in place; false: it is none, and nothing was changed. "stats" answers one line to out. */
-bool tf_path_command(tf_path_way ways[TF_PATH_WAYS], char *line, FILE *out);
+bool tf_path_command(tf_path_way ways[TF_PATH_WAYS], tf_path_nat *nat, char *line, FILE *out);
 
 #endif

@@ -89,6 +89,7 @@ static void answer_stats(const tf_path_way ways[TF_PATH_WAYS], FILE *out)
             {"holed", way->holed},
             {"too_long", way->too_long},
             {"overflow", way->overflow},
+            {"unmapped", way->unmapped},
             {"waiting", way->count},
             {"udp", way->udp},
             {"udp_bytes", way->udp_bytes},
@@ -104,7 +105,7 @@ static void answer_stats(const tf_path_way ways[TF_PATH_WAYS], FILE *out)
     (void)fputc('\n', out);
 }
 
-bool tf_path_command(tf_path_way ways[TF_PATH_WAYS], char *line, FILE *out)
+bool tf_path_command(tf_path_way ways[TF_PATH_WAYS], tf_path_nat *nat, char *line, FILE *out)
 {
     char *words[WORDS_MAX] = {0};
     char *rest = NULL;
@@ -119,7 +120,9 @@ bool tf_path_command(tf_path_way ways[TF_PATH_WAYS], char *line, FILE *out)
         answer_stats(ways, out);
         return true;
     }
-    if (count < 2 || !set(ways, words)) {
+    if (count == 1 && strcmp(words[0], "rebind") == 0) {
+        tf_path_nat_rebind(nat);
+    } else if (count < 2 || !set(ways, words)) {
         return false;
     }
     (void)fputs("ok\n", out);

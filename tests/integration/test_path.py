@@ -41,6 +41,29 @@ while True:
         continue
     print(data.split()[0].decode(), len(data.split()[1]), flush=True)
 """
+# Says with each line what it was answered, and the port that it has itself.
+ASKER = """
+import socket, sys
+sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sock.settimeout(60)
+sock.connect(("10.80.0.2", 7000))
+for line in sys.stdin:
+    sock.send(line.strip().encode())
+    print(sock.recv(100).decode(), sock.getsockname()[1], flush=True)
+"""
+# Answers with the port that it sees; to "all", by every port it ever saw, the newest one last.
+ANSWERER = """
+import socket
+sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sock.bind(("10.80.0.2", 7000))
+print("ready", flush=True)
+seen = []
+while True:
+    data, sender = sock.recvfrom(100)
+    seen += [] if sender in seen else [sender]
+    for each in seen if data == b"all" else [sender]:
+        sock.sendto(b"%d" % each[1], each)
+"""
 
 
 def exchange(lab, count=PACKETS, size=100):
@@ -58,7 +81,7 @@ def exchange(lab, count=PACKETS, size=100):
 
 def balance(stats, way):
     """What became of the packets of one way is all there were."""
-    gone = sum(stats[way + "_" + key] for key in ("out", "lost", "holed", "too_long", "overflow", "waiting"))
+    gone = sum(stats[way + "_" + key] for key in ("out", "lost", "holed", "too_long", "overflow", "unmapped", "waiting"))
     assert stats[way + "_in"] + stats[way + "_repeated"] == gone, stats
 
 
@@ -114,10 +137,43 @@ def test_a_rate_drops_what_its_queue_does_not_hold(_world):
         balance(lab.paths[0].stats(), "ab")
 
 
+def ask(program, line):
+    """The port that the other end saw, and that of the socket."""
+    program.stdin.write(line + "\n")
+    program.stdin.flush()
+    return tuple(map(int, program.stdout.readline().split()))
+
+
+def test_a_nat_that_forgets_has_other_ports_and_drops_what_comes_for_the_old(_world):
+    with field_job.laboratory(delay=1) as lab:
+        path, pipe = lab.paths[0], subprocess.PIPE
+        there = subprocess.Popen(lab.command("b", [sys.executable, "-c", ANSWERER]), stdout=pipe, text=True)
+        here = None
+        try:
+            assert there.stdout.readline() == "ready\n"
+            here = subprocess.Popen(lab.command("a", [sys.executable, "-c", ASKER]), stdin=pipe, stdout=pipe, text=True)
+            ports = [ask(here, "one")[0]]
+            assert ask(here, "one") == (ports[0], ports[0]), ports
+            for time in range(1, 4):
+                assert path.ask("rebind") == "ok"
+                port, own = ask(here, "one")
+                assert port not in ports and own == ports[0], (port, own, ports)
+                ports.append(port)
+                assert ask(here, "all") == (port, own)
+                stats = path.stats()
+                assert stats["ba_unmapped"] == time * (time + 1) // 2 and stats["ab_unmapped"] == 0, stats
+                balance(stats, "ab")
+                balance(stats, "ba")
+        finally:
+            for program in filter(None, (here, there)):
+                program.kill()
+                program.communicate()
+
+
 def test_what_is_no_command_is_refused(_world):
     with field_job.laboratory() as lab:
         for line in ("", "loss", "loss 101", "loss -1", "loss nan", "loss 1 up", "hole 2", "delay 1 ab x", "nonsense 1",
-                     "stats x y", "x" * 200):
+                     "stats x y", "rebind ab", "x" * 200):
             assert lab.paths[0].ask(line).startswith("error"), line
         assert lab.paths[0].ask("loss 1.5 ab") == "ok"
 
