@@ -28,13 +28,18 @@ END_TEST
 START_TEST(hub_clock_that_goes_back_leaves_timestamps_in_order)
 {
     setup s;
-    begin(&s);
+    begin_two(&s);
     tf_local first = raw_send(s.raw, "a", "one");
     raw_settle(s.raw);
+    uint64_t timestamp_ms = raw_ack(s.raw, first).timestamp_ms;
     s.w.wall_ms -= 5000;
     tf_local second = raw_send(s.raw, "b", "two");
     raw_settle(s.raw);
-    ck_assert_uint_eq(raw_ack(s.raw, second).timestamp_ms, raw_ack(s.raw, first).timestamp_ms);
+    ck_assert_uint_eq(raw_ack(s.raw, second).timestamp_ms, timestamp_ms);
+    restart(&s);
+    tf_local third = raw_send(s.raw, "c", "three");
+    raw_settle(s.raw);
+    ck_assert_uint_eq(raw_ack(s.raw, third).timestamp_ms, timestamp_ms);
     end(&s);
 }
 END_TEST

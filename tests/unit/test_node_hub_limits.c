@@ -189,6 +189,22 @@ START_TEST(limits_message_that_reaches_what_a_subscriber_takes_is_the_last)
 }
 END_TEST
 
+/* One that begins at a number to come waits for it, and nobody waits with it. */
+START_TEST(limits_subscription_that_begins_later_leaves_the_others_alone)
+{
+    static setup s;
+    tf_args_subscribe args = {.from = {TF_FROM_SEQ, 3}, .echo = true};
+    begin(&s);
+    raw_sub later = raw_subscribe(s.raw, &args);
+    args.from.kind = TF_FROM_NEW;
+    raw_sub now = raw_subscribe(s.raw, &args);
+    raw_send_range(s.raw, 1, 4);
+    raw_expect_range(&now, 1, 4);
+    raw_expect_range(&later, 3, 4);
+    end(&s);
+}
+END_TEST
+
 /* Others than the one in use are let go as soon as nobody has them. */
 START_TEST(limits_channels_in_memory_are_bounded)
 {
@@ -337,6 +353,7 @@ int main(void)
         limits_objects_of_the_application_are_bounded,
         limits_subscriptions_that_ended_make_room,
         limits_message_that_reaches_what_a_subscriber_takes_is_the_last,
+        limits_subscription_that_begins_later_leaves_the_others_alone,
         limits_channels_in_memory_are_bounded,
         limits_total_rate_of_a_relay_holds,
         limits_origins_are_let_go_with_what_they_were_kept_for,
