@@ -25,22 +25,27 @@ static tf_local call(setup *s, tf_local target, const char *method, const tf_men
     return result;
 }
 
-/* A peer that was given the object by a message to its root. */
+/* The object, as a peer knows it that was given it by a message to its root. */
+static tf_local given_to(setup *s, raw_peer *peer)
+{
+    tf_mention object = {s->own, TF_REF_OBJECT};
+    tf_router_send send = {.target = tf_hub_peer_root(raw_pair(peer)->end[1].conn),
+                           .method = tf_slice_str("take"),
+                           .args = tf_slice_str(""),
+                           .refs = &object,
+                           .ref_count = 1};
+    ck_assert_int_eq(tf_hub_call(s->node->hub, s->w.now, &send, NULL, NULL), TF_OK);
+    raw_settle(peer);
+    return raw_got(peer, "take")->ref;
+}
+
 static void begin(setup *s)
 {
     world_init(&s->w, 7);
     s->node = world_add(&s->w, true, NULL);
     s->peer = raw_new(&s->w, s->node, 11);
     ck_assert_int_eq(tf_hub_object_new(s->node->hub, &s->tag, &s->own), TF_OK);
-    tf_mention object = {s->own, TF_REF_OBJECT};
-    tf_router_send send = {.target = tf_hub_peer_root(raw_pair(s->peer)->end[1].conn),
-                           .method = tf_slice_str("take"),
-                           .args = tf_slice_str(""),
-                           .refs = &object,
-                           .ref_count = 1};
-    ck_assert_int_eq(tf_hub_call(s->node->hub, s->w.now, &send, NULL, NULL), TF_OK);
-    raw_settle(s->peer);
-    s->seen = raw_got(s->peer, "take")->ref;
+    s->seen = given_to(s, s->peer);
 }
 
 static void end(setup *s)
@@ -423,6 +428,29 @@ START_TEST(objects_calls_that_nobody_takes_are_bounded_and_keep_their_order)
 }
 END_TEST
 
+/* P7: each peer within its share, and all together within the whole. */
+START_TEST(objects_calls_that_nobody_takes_are_bounded_in_all)
+{
+    static setup s;
+    static uint8_t large[TF_APP_BYTES / 16 - 65536u]; /* four of them are the share of a peer, nearly */
+    raw_peer *peers[5];
+    begin(&s);
+    for (size_t i = 0; i < 5; i++) {
+        peers[i] = raw_new(&s.w, s.node, 20 + i);
+        tf_local seen = given_to(&s, peers[i]);
+        for (size_t k = 0; k < 4; k++) {
+            tf_local promise = raw_call(peers[i], seen, "say", tf_slice_of(large, sizeof(large)), TF_LOCAL_NONE);
+            raw_settle(peers[i]);
+            ck_assert_str_eq(raw_outcome(peers[i], promise), i < 4 || k == 0 ? "waiting" : "overloaded");
+        }
+    }
+    end(&s);
+    for (size_t i = 0; i < 5; i++) {
+        free(peers[i]);
+    }
+}
+END_TEST
+
 START_TEST(objects_failed_allocation_leaks_nothing)
 {
     static setup s;
@@ -464,6 +492,7 @@ int main(void)
         objects_freed_one_is_revoked_and_its_waiting_calls_with_it,
         objects_call_that_waits_outlives_its_caller,
         objects_calls_that_nobody_takes_are_bounded_and_keep_their_order,
+        objects_calls_that_nobody_takes_are_bounded_in_all,
         objects_failed_allocation_leaks_nothing,
         NULL,
     };
