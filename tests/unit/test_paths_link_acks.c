@@ -486,6 +486,35 @@ START_TEST(link_ack_of_what_asks_does_not_wait)
 }
 END_TEST
 
+/* What a route owes that is not there is due at no time: nobody could ever send it (P9). */
+START_TEST(link_ack_by_a_route_that_is_not_there_is_not_due)
+{
+    for (size_t i = 0; i < TF_ROUTE_COUNT; i++) {
+        link_peer p;
+        link_peer_defaults(&p);
+        link_peer_new(&p);
+        if (i == TF_ROUTE_STREAM) {
+            tf_link_stream_up(p.link, p.now, 1);
+            link_peer_wait(&p, 0);
+            ck_assert_uint_eq(link_peer_pull_stream(&p), 1); /* a probe: nothing is owed yet */
+            ck_assert_ptr_nonnull(link_peer_find(&p, TF_FRAME_PING));
+            ck_assert_int_eq(link_peer_send_one(&p, link_peer_message(0, "x")), TF_OK);
+        } else {
+            link_peer_up(&p, 1);
+            tf_link_stream_down(p.link, p.now);
+            ck_assert_int_eq(link_peer_send_packet_one(&p, 1, link_peer_message(0, "x")), TF_OK);
+        }
+        ck_assert_uint_le(tf_link_deadline(p.link), p.now + TF_LINK_ACK_DELAY);
+        link_peer_wait(&p, TF_LINK_ACK_DELAY);
+        ck_assert_int_eq(link_peer_pull_stream(&p) > 0, i == TF_ROUTE_STREAM);
+        ck_assert_int_eq(link_peer_pull_packet(&p), i == TF_ROUTE_DATAGRAM);
+        ck_assert_uint_eq(link_peer_count(&p, TF_FRAME_LINK_ACK), i == TF_ROUTE_DATAGRAM ? 1 : 0);
+        ck_assert_uint_gt(tf_link_deadline(p.link), p.now);
+        link_peer_free(&p);
+    }
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -508,6 +537,7 @@ int main(void)
         link_acks_go_after_every_second_packet_again,
         link_ack_counts_are_those_of_the_newest_generation,
         link_ack_of_what_asks_does_not_wait,
+        link_ack_by_a_route_that_is_not_there_is_not_due,
         NULL,
     };
     return tf_test_run("paths/link acks", tests);

@@ -398,6 +398,29 @@ START_TEST(datagram_carries_a_long_queue_that_was_shed)
 }
 END_TEST
 
+/* P9: a keepalive goes a whole interval after whatever went last, acks too. */
+START_TEST(datagram_keepalive_counts_from_the_last_packet)
+{
+    link_peer p;
+    make(&p);
+    link_peer_wait(&p, TF_MS);
+    link_peer_drain(&p);
+    const uint64_t probes = stats_of(&p).probes;
+    link_peer_wait(&p, 5 * TF_SECOND);
+    ck_assert_int_eq(link_peer_send_packet_one(&p, 1, link_peer_token(TF_FRAME_PONG, 7)), TF_OK);
+    link_peer_wait(&p, TF_LINK_ACK_DELAY);
+    ck_assert(link_peer_pull_packet(&p));
+    ck_assert_uint_eq(link_peer_count(&p, TF_FRAME_PING), 0);
+    link_peer_wait(&p, TF_KEEPALIVE - 1);
+    link_peer_drain(&p);
+    ck_assert_uint_eq(stats_of(&p).probes, probes);
+    link_peer_wait(&p, 1);
+    link_peer_drain(&p);
+    ck_assert_uint_eq(stats_of(&p).probes, probes + 1);
+    link_peer_free(&p);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -414,6 +437,7 @@ int main(void)
         datagram_packet_of_acks_alone_is_not_waited_for,
         datagram_without_memory_waits_for_it,
         datagram_carries_a_long_queue_that_was_shed,
+        datagram_keepalive_counts_from_the_last_packet,
         NULL,
     };
     return tf_test_run("paths/link, datagrams", tests);

@@ -163,6 +163,54 @@ START_TEST(link_challenges_go_more_and_more_rarely)
 }
 END_TEST
 
+START_TEST(link_probe_challenges_keys_that_are_not_confirmed)
+{
+    link_peer p;
+    link_peer_defaults(&p);
+    link_peer_new(&p);
+    link_peer_up(&p, 1);
+    tf_link_datagram_up(p.link, p.now, 2);
+    ck_assert(link_peer_pull_packet(&p));
+    ck_assert(!link_peer_pull_packet(&p));
+    tf_link_probe(p.link, p.now);
+    unsigned challenges = 0;
+    while (link_peer_pull_packet(&p)) {
+        challenges += link_peer_find(&p, TF_FRAME_CHALLENGE) != NULL ? 1 : 0;
+        ck_assert_uint_eq(p.packet.generation, link_peer_find(&p, TF_FRAME_CHALLENGE) != NULL ? 2 : 1);
+    }
+    ck_assert_uint_eq(challenges, 1);
+    link_peer_free(&p);
+}
+END_TEST
+
+/* P9: whichever keys it is under, an idle link needs no memory for packets. */
+START_TEST(link_idle_under_any_keys_gives_memory_back)
+{
+    link_peer p;
+    link_peer_defaults(&p);
+    link_peer_new(&p);
+    const size_t least = tf_test_heap_shared()->live_blocks;
+    link_peer_up(&p, 1);
+    for (uint64_t generation = 2; generation < 6; generation++) {
+        tf_link_datagram_up(p.link, p.now, generation);
+        ck_assert(link_peer_pull_packet(&p));
+        ck_assert_int_eq(link_peer_send_packet_one(&p, generation, link_peer_packet_ack(generation, 0, 0)), TF_OK);
+        link_peer_wait(&p, TF_SECOND);
+        for (unsigned i = 0; i < 40; i++) {
+            ck_assert_int_eq(link_peer_say(&p, "x"), TF_OK);
+            link_peer_drain(&p);
+        }
+        ck_assert_uint_eq(p.packet.generation, generation);
+        tf_frame ack = link_peer_packet_ack(generation, 0, p.packet.number);
+        ck_assert_int_eq(link_peer_send_packet_one(&p, generation, ack), TF_OK);
+        ck_assert_int_eq(link_peer_send_packet_one(&p, generation, link_peer_ack(tf_link_send_next(p.link))), TF_OK);
+        link_peer_wait(&p, TF_KEEPALIVE);
+        ck_assert_uint_le(tf_test_heap_shared()->live_blocks, least);
+    }
+    link_peer_free(&p);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -172,6 +220,8 @@ int main(void)
         link_keys_it_knows_are_no_news,
         link_keys_that_are_gone_are_owed_no_acks,
         link_challenges_go_more_and_more_rarely,
+        link_probe_challenges_keys_that_are_not_confirmed,
+        link_idle_under_any_keys_gives_memory_back,
         NULL,
     };
     return tf_test_run("paths/link, keys", tests);

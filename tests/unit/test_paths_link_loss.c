@@ -24,6 +24,7 @@ static void ack_all(link_peer *p)
 static void make(link_peer *p, tf_routes send_data, tf_time rtt)
 {
     link_peer_defaults(p);
+    p->now = 100 * TF_SECOND;
     p->config.send_data = send_data;
     p->config.send_window_segments = 1024;
     p->config.send_window_bytes = 1u << 20;
@@ -40,6 +41,7 @@ static void make(link_peer *p, tf_routes send_data, tf_time rtt)
     link_peer_wait(p, 0);
     ck_assert_uint_eq(stats_of(p).mtu, TF_PACKET_MAX);
     ck_assert_uint_eq(stats_of(p).in_flight, 0);
+    ck_assert_uint_eq(stats_of(p).loss_ppm, 0);
 }
 
 /* One message, in a packet of its own; the number of that. */
@@ -89,6 +91,7 @@ START_TEST(loss_is_seen_by_three_later_numbers_or_by_time)
     ck_assert_uint_eq(packets, 2);
     const tf_route_stats stats = stats_of(&p);
     ck_assert_uint_eq(stats.lost, 1);
+    ck_assert_uint_gt(stats.loss_ppm, 0);
     const tf_time longest = tf_time_max(stats.srtt, stats.rtt_latest);
     const tf_time due = sent + longest + longest / 8;
     ck_assert_uint_le(tf_link_deadline(p.link), due);
@@ -382,6 +385,46 @@ START_TEST(loss_of_several_is_seen_at_once)
 }
 END_TEST
 
+START_TEST(loss_is_none_of_any_range_that_is_acked)
+{
+    link_peer p;
+    make(&p, TF_ROUTES_DATAGRAM, 20 * TF_MS);
+    const uint64_t first = send_one(&p);
+    for (unsigned i = 0; i < 4; i++) {
+        (void)send_one(&p);
+    }
+    tf_frame ack = link_peer_packet_ack(1, first + 4, first + 4);
+    ack.u.packet_ack.range_count = 3;
+    ack.u.packet_ack.ranges[1] = (tf_range){first + 2, first + 2};
+    ack.u.packet_ack.ranges[2] = (tf_range){first, first};
+    p.now += 20 * TF_MS;
+    ck_assert_int_eq(link_peer_send_packet_one(&p, 1, ack), TF_OK);
+    ck_assert_uint_eq(stats_of(&p).lost, 1); /* the second */
+    ack_packets(&p, first + 3, first + 3);
+    ck_assert_uint_eq(stats_of(&p).lost, 1);
+    ck_assert_uint_eq(stats_of(&p).in_flight, 0);
+    link_peer_free(&p);
+}
+END_TEST
+
+START_TEST(loss_is_none_before_a_later_packet_was_acked)
+{
+    link_peer p;
+    make(&p, TF_ROUTES_DATAGRAM, 20 * TF_MS);
+    const uint64_t first = send_one(&p);
+    link_peer_wait(&p, TF_MS);
+    (void)send_one(&p);
+    link_peer_wait(&p, 19 * TF_MS);
+    ack_packets(&p, first, first);
+    for (unsigned i = 0; i < 20; i++) {
+        link_peer_wait(&p, 2 * TF_MS);
+        link_peer_drain(&p); /* it is asked after, no more */
+        ck_assert_uint_eq(stats_of(&p).lost, 0);
+    }
+    link_peer_free(&p);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -398,6 +441,8 @@ int main(void)
         loss_of_those_after_an_ack_stalls_the_route_later,
         loss_of_one_packet_stalls_the_route_after_the_second_pto,
         loss_of_several_is_seen_at_once,
+        loss_is_none_of_any_range_that_is_acked,
+        loss_is_none_before_a_later_packet_was_acked,
         NULL,
     };
     return tf_test_run("paths/link, loss", tests);

@@ -388,6 +388,22 @@ START_TEST(link_mtu_base_size_is_not_proved_by_what_went_before_its_test)
 }
 END_TEST
 
+/* One of exactly the base size is a small one: its loss shows that size is not what matters. */
+START_TEST(link_mtu_lost_base_packet_excuses_the_large_ones)
+{
+    for (size_t over = 0; over < 2; over++) {
+        path p = path_of(9000);
+        ck_assert_uint_eq(search(&p), TF_PACKET_MAX);
+        for (unsigned i = 0; i < TF_MTU_LOST; i++) {
+            (void)packet(&p, TF_PACKET_MAX, false);
+        }
+        (void)packet(&p, TF_PACKET_BASE + over, false);
+        (void)packet(&p, TF_PACKET_BASE, true);
+        ck_assert_uint_eq(p.mtu.falls, over);
+    }
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -409,6 +425,7 @@ int main(void)
         link_mtu_large_packet_that_arrived_later_excuses_those_before_it,
         link_mtu_that_grew_is_judged_by_what_is_lost_then,
         link_mtu_base_size_is_not_proved_by_what_went_before_its_test,
+        link_mtu_lost_base_packet_excuses_the_large_ones,
         NULL,
     };
     return tf_test_run("paths/link_mtu", tests);

@@ -280,6 +280,7 @@ START_TEST(recv_far_ahead_displaces_nothing)
         tf_slice message;
         tf_route via;
         recv_start(300, 100);
+        const size_t idle = tf_test_heap_shared()->live_blocks;
         give(firsts[i], TF_SEGMENT_FIRST | TF_SEGMENT_LAST, "last", 0);
         for (uint64_t seq = 0; seq < firsts[i]; seq++) {
             const char text[2] = {(char)('a' + seq % 26), 0};
@@ -293,8 +294,30 @@ START_TEST(recv_far_ahead_displaces_nothing)
         ck_assert(tf_link_recv_next(&m.recv, &message, &via));
         ck_assert(tf_slice_eq(message, tf_slice_str("last")));
         ck_assert(!tf_link_recv_next(&m.recv, &message, &via));
+        tf_link_recv_trim(&m.recv);
+        tf_link_pool_trim(&m.pool);
+        ck_assert_uint_le(tf_test_heap_shared()->live_blocks, idle + 1); /* where the window goes on */
         recv_end();
     }
+}
+END_TEST
+
+/* What was lent goes back to where it came from, whatever its size; the heap of the test looks at that. */
+START_TEST(recv_messages_of_any_size_are_lent)
+{
+    static char text[1000];
+    static const size_t lens[] = {0, 1, 128, 129, 384, 385, 999, 1, 500, 0};
+    recv_start(MERGE_WINDOW, 1000);
+    for (uint64_t seq = 0; seq < sizeof(lens) / sizeof(lens[0]); seq++) {
+        tf_slice message;
+        tf_route via;
+        memset(text, 'a', lens[seq]);
+        text[lens[seq]] = 0;
+        give(seq, TF_SEGMENT_FIRST | TF_SEGMENT_LAST, text, 0);
+        ck_assert(tf_link_recv_next(&m.recv, &message, &via));
+        ck_assert_uint_eq(message.len, lens[seq]);
+    }
+    recv_end();
 }
 END_TEST
 
@@ -310,6 +333,7 @@ int main(void)
     tcase_add_test(tcase, recv_message_has_its_longest_length_and_no_more);
     tcase_add_test(tcase, recv_long_message_is_joined);
     tcase_add_test(tcase, recv_far_ahead_displaces_nothing);
+    tcase_add_test(tcase, recv_messages_of_any_size_are_lent);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);

@@ -166,6 +166,29 @@ START_TEST(standby_route_is_probed_once_a_second_while_there_is_traffic)
 }
 END_TEST
 
+/* What flows by the other route does so whether there is a stream or not. */
+START_TEST(standby_stream_that_is_new_is_on_standby_at_once)
+{
+    link_peer p;
+    make(&p, TF_ROUTES_STREAM);
+    link_peer_wait(&p, 2 * TF_SECOND);
+    link_peer_drain(&p);
+    ack_all(&p);
+    for (uint64_t generation = 2; generation < 5; generation++) {
+        tf_link_stream_down(p.link, p.now);
+        ck_assert_int_eq(link_peer_say(&p, "x"), TF_OK);
+        ck_assert_uint_ge(pulled(&p, TF_ROUTE_DATAGRAM), 1);
+        link_peer_wait(&p, TF_MS);
+        tf_link_stream_up(p.link, p.now, generation);
+        ck_assert_int_eq(link_peer_say(&p, "x"), TF_OK);
+        ck_assert_uint_eq(pulled(&p, TF_ROUTE_STREAM), 0);
+        ck_assert_uint_ge(pulled(&p, TF_ROUTE_DATAGRAM), 1);
+        ack_all(&p);
+    }
+    link_peer_free(&p);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -174,6 +197,7 @@ int main(void)
         standby_datagrams_carry_without_a_stream_and_a_second_longer,
         standby_stream_carries_when_datagrams_are_down,
         standby_route_is_probed_once_a_second_while_there_is_traffic,
+        standby_stream_that_is_new_is_on_standby_at_once,
         NULL,
     };
     return tf_test_run("paths/link, standby", tests);

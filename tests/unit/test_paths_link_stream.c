@@ -135,8 +135,10 @@ START_TEST(stream_down_stops_what_it_was_waited_for)
 {
     link_peer p;
     make(&p);
+    tf_link_probe(p.link, p.now);
     ck_assert_int_eq(link_peer_say(&p, "x"), TF_OK);
     (void)link_peer_pull_stream(&p);
+    const uint64_t token = link_peer_get(&p, TF_FRAME_PING)->u.token;
     ck_assert_int_eq(link_peer_say(&p, "x"), TF_OK);
     tf_link_stream_down(p.link, p.now);
     ck_assert_uint_eq(stats_of(&p).lost, 1);                        /* the other one never went */
@@ -144,6 +146,8 @@ START_TEST(stream_down_stops_what_it_was_waited_for)
     tf_link_stream_down(p.link, p.now);
     ck_assert_uint_eq(stats_of(&p).lost, 1);
     ck_assert_uint_eq(stats_of(&p).downs, 1);
+    ck_assert_int_eq(link_peer_send_one(&p, link_peer_token(TF_FRAME_PONG, token)), TF_OK); /* read before its end */
+    ck_assert_int_eq(tf_link_verdict(p.link, TF_ROUTE_STREAM), TF_VERDICT_DOWN);
     link_peer_free(&p);
 }
 END_TEST
@@ -201,13 +205,40 @@ START_TEST(stream_resume_lets_a_waiting_message_go_on)
 }
 END_TEST
 
+/* What came by the one before is no progress of this one. */
+START_TEST(stream_that_is_new_is_judged_by_its_own_counts)
+{
+    link_peer p;
+    make(&p);
+    for (unsigned i = 0; i < 3; i++) {
+        ck_assert_int_eq(link_peer_say(&p, "x"), TF_OK);
+    }
+    (void)link_peer_pull_stream(&p);
+    tell(&p, 1, 3);
+    ck_assert_int_eq(link_peer_send_one(&p, link_peer_ack(3)), TF_OK);
+    tf_link_stream_up(p.link, p.now, 2);
+    ck_assert_int_eq(link_peer_say(&p, "x"), TF_OK);
+    (void)link_peer_pull_stream(&p);
+    tell(&p, 1, 9); /* late */
+    ck_assert_uint_eq(wait_for_verdict(&p, TF_VERDICT_STALLED), stall_span(&p));
+    tell(&p, 2, 1);
+    ck_assert_int_eq(tf_link_verdict(p.link, TF_ROUTE_STREAM), TF_VERDICT_UP);
+    link_peer_free(&p);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
-        stream_stalls_when_what_was_written_is_not_counted, stream_stalls_when_the_socket_takes_nothing,
-        stream_without_anything_outstanding_does_not_stall, stream_that_revives_flows_when_it_has_caught_up,
-        stream_down_stops_what_it_was_waited_for,           stream_counts_what_went_twice_and_what_need_not_go,
-        stream_resume_lets_a_waiting_message_go_on,         NULL,
+        stream_stalls_when_what_was_written_is_not_counted,
+        stream_stalls_when_the_socket_takes_nothing,
+        stream_without_anything_outstanding_does_not_stall,
+        stream_that_revives_flows_when_it_has_caught_up,
+        stream_down_stops_what_it_was_waited_for,
+        stream_counts_what_went_twice_and_what_need_not_go,
+        stream_resume_lets_a_waiting_message_go_on,
+        stream_that_is_new_is_judged_by_its_own_counts,
+        NULL,
     };
     return tf_test_run("paths/link, stream", tests);
 }
