@@ -242,7 +242,7 @@ static form form_of(size_t index)
 static tf_err read_exact(const form *f, const uint8_t *bytes, size_t len)
 {
     any out;
-    memset(&out, 0, sizeof(out));
+    memset(&out, 1, sizeof(out)); /* what is not set is seen */
     uint8_t *exact = tf_test_exact(tf_slice_of(bytes, len));
     tf_err err = f->read(tf_slice_of(exact, len), &out);
     free(exact);

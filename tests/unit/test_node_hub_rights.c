@@ -411,6 +411,37 @@ START_TEST(rights_taken_away_for_one_channel_leave_reads_of_another)
 }
 END_TEST
 
+/* Allocation k fails: they stay, or what waits is refused, or its connection ends. */
+START_TEST(rights_taken_away_without_memory_answer_no_read)
+{
+    bool failed = true;
+    for (uint64_t k = 0; failed; k++) {
+        uint8_t bytes[256];
+        world w;
+        world_init(&w, 1);
+        world_node *server = world_add(&w, true, NULL);
+        raw_peer *raw = raw_new(&w, server, 3);
+        raw_open(raw, "room");
+        (void)raw_send(raw, "id", "1");
+        raw_settle(raw);
+        server->stub.later = true;
+        tf_local read = raw_call(raw, raw->channel, "read", args_of(bytes, "read"), TF_LOCAL_NONE);
+        raw_settle(raw);
+        tf_test_heap_fail_at(&w.heap, k, false);
+        tf_err err = tf_hub_set_rights(server->hub, w.now, &(tf_hub_rule){.pattern = tf_slice_str("room")}, 1);
+        failed = w.heap.failures > 0;
+        tf_test_heap_fail_never(&w.heap);
+        server->stub.later = false;
+        server->stub.ready = true;
+        raw_settle(raw);
+        const char *expected = err != TF_OK ? "acked" : server->failures > 0 ? "waiting" : "forbidden";
+        ck_assert_str_eq(raw_outcome(raw, read), expected);
+        world_free(&w);
+        free(raw);
+    }
+}
+END_TEST
+
 START_TEST(rights_accepted_send_is_acked_again_without_them)
 {
     world w;
@@ -451,6 +482,7 @@ int main(void)
                                   rights_channels_page_is_bounded_when_nothing_may_be_seen,
                                   rights_taken_away_end_subscriptions_and_reads,
                                   rights_taken_away_for_one_channel_leave_reads_of_another,
+                                  rights_taken_away_without_memory_answer_no_read,
                                   rights_accepted_send_is_acked_again_without_them,
                                   NULL};
     return tf_test_run("node/hub rights", tests);
