@@ -212,4 +212,29 @@ static inline void world_recover(log_world *w)
     w->salt++;
 }
 
+/* A new log on a disk of its own. */
+static inline tf_lossy_files *world_begin(log_world *w)
+{
+    tf_lossy_files *lossy = tf_lossy_files_new(UINT64_MAX);
+    world_init(w, tf_lossy_files_get(lossy));
+    world_recover(w);
+    return lossy;
+}
+
+/* The power goes off and comes back. */
+static inline void world_crash(log_world *w, tf_lossy_files *lossy, uint64_t seed)
+{
+    world_close(w);
+    tf_lossy_files_crash(lossy, seed);
+    world_recover(w);
+}
+
+/* What was acked outlives a last crash. */
+static inline void world_end(log_world *w, tf_lossy_files *lossy, uint64_t seed)
+{
+    world_crash(w, lossy, seed);
+    world_close(w);
+    tf_lossy_files_free(lossy);
+}
+
 #endif

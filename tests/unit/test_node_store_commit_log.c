@@ -51,19 +51,13 @@ START_TEST(commit_log_recycled_segments_keep_what_is_written_to_them)
 {
     for (uint64_t seed = 0; seed < 8; seed++) {
         static log_world w;
-        tf_lossy_files *lossy = tf_lossy_files_new(UINT64_MAX);
-        world_init(&w, tf_lossy_files_get(lossy));
-        world_recover(&w);
+        tf_lossy_files *lossy = world_begin(&w);
         for (uint64_t i = 0; i < 12 + seed; i++) {
             ck_assert_int_eq(world_append(&w, 1, 90000, false), TF_OK);
             world_release(&w, w.acked - 1);
             ck_assert_int_eq(world_prepare(&w), TF_OK);
         }
-        world_close(&w);
-        tf_lossy_files_crash(lossy, seed);
-        world_recover(&w);
-        world_close(&w);
-        tf_lossy_files_free(lossy);
+        world_end(&w, lossy, seed);
     }
 }
 END_TEST
@@ -74,14 +68,15 @@ typedef enum ending {
     KILL_THEN_CRASH
 } ending;
 
-static void end(tf_lossy_files *lossy, log_world *w, ending how, uint64_t seed)
+static void restart(log_world *w, tf_lossy_files *lossy, ending how, uint64_t seed)
 {
-    world_close(w);
     if (how == CRASH) {
-        tf_lossy_files_crash(lossy, seed);
-    } else {
-        tf_lossy_files_kill(lossy);
+        world_crash(w, lossy, seed);
+        return;
     }
+    world_close(w);
+    tf_lossy_files_kill(lossy);
+    world_recover(w);
 }
 
 /* One history that the n-th operation ends, a second one that ends by itself. False: the n-th operation was not reached. */
@@ -99,18 +94,13 @@ static bool end_at(uint64_t n, ending how, uint64_t seed)
     }
     bool reached = tf_lossy_files_is_off(lossy);
     ck_assert_int_eq(err == TF_OK, !reached);
-    end(lossy, &w, how, seed);
-    world_recover(&w);
+    restart(&w, lossy, how, seed);
     if (how == KILL_THEN_CRASH) {
-        end(lossy, &w, CRASH, seed);
-        world_recover(&w); /* what was replayed once is there for good */
+        world_crash(&w, lossy, seed); /* what was replayed once is there for good */
     }
     ck_assert_int_eq(world_append(&w, 3, 100, false), TF_OK);
     ck_assert_int_eq(world_append(&w, 1, 100, false), TF_OK);
-    end(lossy, &w, CRASH, seed + 1);
-    world_recover(&w);
-    world_close(&w);
-    tf_lossy_files_free(lossy);
+    world_end(&w, lossy, seed + 1);
     return reached;
 }
 
@@ -198,19 +188,13 @@ static bool fail_at(trouble what, uint64_t n)
 {
     static log_world w;
     tf_lossy_counts counts;
-    tf_lossy_files *lossy = tf_lossy_files_new(UINT64_MAX);
-    world_init(&w, tf_lossy_files_get(lossy));
-    world_recover(&w);
+    tf_lossy_files *lossy = world_begin(&w);
     arm(lossy, what, n);
     stubborn_history(&w);
     tf_lossy_files_get_counts(lossy, &counts);
-    end(lossy, &w, CRASH, n);
-    world_recover(&w);
+    world_crash(&w, lossy, n);
     stubborn_append(&w, 2, 100);
-    end(lossy, &w, CRASH, n + 1);
-    world_recover(&w);
-    world_close(&w);
-    tf_lossy_files_free(lossy);
+    world_end(&w, lossy, n + 1);
     return counts.faults > 0;
 }
 
@@ -248,13 +232,9 @@ static bool crash_after_failed_sync(uint64_t n, uint64_t seed)
         err = world_append(&w, 1, 500, false);
     }
     bool reached = tf_lossy_files_is_off(lossy);
-    end(lossy, &w, seed % 2 == 0 ? CRASH : KILL_THEN_CRASH, seed);
-    world_recover(&w);
+    restart(&w, lossy, seed % 2 == 0 ? CRASH : KILL_THEN_CRASH, seed);
     stubborn_append(&w, 2, 900); /* in place of what was not acked, if anything */
-    end(lossy, &w, CRASH, seed + 1);
-    world_recover(&w);
-    world_close(&w);
-    tf_lossy_files_free(lossy);
+    world_end(&w, lossy, seed + 1);
     return reached;
 }
 
@@ -289,13 +269,9 @@ START_TEST(commit_log_removed_retries_do_not_come_back_under_given_lsns)
             tf_lossy_files_fail_sync_at(lossy, 0);
             ck_assert_int_eq(world_retry(&w, NULL), TF_ERR_IO);
         }
-        end(lossy, &w, KILL, 0);
-        world_recover(&w);
+        restart(&w, lossy, KILL, 0);
         ck_assert_int_eq(world_append(&w, 1, 900, true), TF_OK); /* into what is ready */
-        end(lossy, &w, CRASH, seed);
-        world_recover(&w);
-        world_close(&w);
-        tf_lossy_files_free(lossy);
+        world_end(&w, lossy, seed);
     }
 }
 END_TEST
@@ -315,16 +291,12 @@ static bool crash_after_failed_retry(uint64_t fault, uint64_t n, uint64_t seed)
     ck_assert_int_eq(world_append(&w, 40, 50, false), TF_ERR_IO);
     tf_lossy_files_fail_at(lossy, fault, TF_LOSSY_ERROR, true);
     tf_err err = world_retry(&w, NULL);
-    end(lossy, &w, KILL, 0);
-    world_recover(&w);
+    restart(&w, lossy, KILL, 0);
     tf_lossy_files_stop_at(lossy, n);
     err = world_append(&w, 1, 900, true);
     bool reached = tf_lossy_files_is_off(lossy);
     ck_assert(reached || err == TF_OK);
-    end(lossy, &w, CRASH, seed + 1);
-    world_recover(&w);
-    world_close(&w);
-    tf_lossy_files_free(lossy);
+    world_end(&w, lossy, seed + 1);
     return reached;
 }
 
@@ -360,13 +332,9 @@ START_TEST(commit_log_retry_counts_whatever_number_its_segment_has)
         for (uint64_t i = 0; i < seed % 3; i++) {
             ck_assert_int_eq(world_append(&w, 1, 500, false), TF_OK);
         }
-        end(lossy, &w, seed % 2 == 0 ? KILL : CRASH, seed);
-        world_recover(&w);
+        restart(&w, lossy, seed % 2 == 0 ? KILL : CRASH, seed);
         stubborn_append(&w, 1, 300);
-        end(lossy, &w, CRASH, seed);
-        world_recover(&w);
-        world_close(&w);
-        tf_lossy_files_free(lossy);
+        world_end(&w, lossy, seed);
     }
 }
 END_TEST
@@ -376,9 +344,7 @@ START_TEST(commit_log_retry_names_what_was_acked_and_cannot_be_read_back)
     log_world w;
     tf_log_range lost = {0, 0};
     tf_commit_log_stats stats;
-    tf_lossy_files *lossy = tf_lossy_files_new(UINT64_MAX);
-    world_init(&w, tf_lossy_files_get(lossy));
-    world_recover(&w);
+    tf_lossy_files *lossy = world_begin(&w);
     stubborn_append(&w, 2, 100);
     stubborn_append(&w, 3, 5000);
     stubborn_append(&w, 2, 100); /* 6 and 7 */
@@ -411,9 +377,7 @@ START_TEST(commit_log_retries_that_fail_leave_no_files)
     tf_lossy_counts before;
     tf_lossy_counts after;
     tf_commit_log_stats stats;
-    tf_lossy_files *lossy = tf_lossy_files_new(UINT64_MAX);
-    world_init(&w, tf_lossy_files_get(lossy));
-    world_recover(&w);
+    tf_lossy_files *lossy = world_begin(&w);
     ck_assert_int_eq(world_prepare(&w), TF_OK);
     stubborn_append(&w, 2, 100);
     tf_lossy_files_fail_sync_at(lossy, 0);
@@ -431,10 +395,7 @@ START_TEST(commit_log_retries_that_fail_leave_no_files)
     tf_lossy_files_get_counts(lossy, &after);
     ck_assert_uint_eq(after.bytes, before.bytes);
     ck_assert_int_eq(world_retry(&w, NULL), TF_OK);
-    end(lossy, &w, CRASH, 5);
-    world_recover(&w);
-    world_close(&w);
-    tf_lossy_files_free(lossy);
+    world_end(&w, lossy, 5);
 }
 END_TEST
 

@@ -16,15 +16,6 @@ static void open_world(log_world *w, tf_lossy_files *lossy, uint64_t segments_ma
     world_recover(w);
 }
 
-static void close_world(log_world *w, tf_lossy_files *lossy)
-{
-    world_close(w);
-    tf_lossy_files_crash(lossy, 3);
-    world_recover(w);
-    world_close(w);
-    tf_lossy_files_free(lossy);
-}
-
 START_TEST(commit_log_bound_is_kept_and_what_frees_room_passes)
 {
     log_world w;
@@ -52,7 +43,7 @@ START_TEST(commit_log_bound_is_kept_and_what_frees_room_passes)
     tf_commit_log_get_stats(w.log, &stats);
     ck_assert_uint_le(stats.free, WORLD_SPARE); /* the rest was removed */
     ck_assert_uint_le(stats.bytes, (WORLD_SPARE + 4) * (uint64_t)WORLD_SEGMENT);
-    close_world(&w, lossy);
+    world_end(&w, lossy, 3);
 }
 END_TEST
 
@@ -72,7 +63,7 @@ START_TEST(commit_log_reserve_is_not_taken_by_what_needs_room_nor_used_after_it_
     ck_assert_int_eq(world_append(&w, 1, 100, true), TF_OK);
     world_release(&w, w.acked); /* the index has it all, and needs no room for it */
     ck_assert_int_eq(world_append(&w, 1, 100, false), TF_OK);
-    close_world(&w, lossy);
+    world_end(&w, lossy, 3);
 }
 END_TEST
 
@@ -92,7 +83,7 @@ START_TEST(commit_log_full_disk_refuses_and_goes_on_by_itself)
     ck_assert_int_eq(world_append(&w, 1, 50, true), TF_OK);
     tf_lossy_files_set_capacity(lossy, UINT64_MAX);
     ck_assert_int_eq(world_append(&w, 1, 100000, false), TF_OK);
-    close_world(&w, lossy);
+    world_end(&w, lossy, 3);
 }
 END_TEST
 
@@ -117,7 +108,7 @@ START_TEST(commit_log_leaves_the_disk_what_it_is_told_to)
     tf_lossy_counts counts;
     tf_lossy_files_get_counts(lossy, &counts);
     ck_assert_uint_eq(counts.bytes, 3 * (uint64_t)WORLD_SEGMENT);
-    close_world(&w, lossy);
+    world_end(&w, lossy, 3);
 }
 END_TEST
 
@@ -137,7 +128,7 @@ START_TEST(commit_log_read_only_disk_is_read_and_refuses)
     tf_lossy_files_fail_at(lossy, UINT64_MAX, TF_LOSSY_READ_ONLY, false);
     err = tf_commit_log_is_pending(w.log) ? world_retry(&w, NULL) : world_append(&w, 1, 10, false);
     ck_assert_int_eq(err, TF_OK);
-    close_world(&w, lossy);
+    world_end(&w, lossy, 3);
 }
 END_TEST
 
@@ -157,15 +148,13 @@ START_TEST(commit_log_large_group_gets_a_segment_of_its_own)
     ck_assert_int_eq(world_append(&w, 1, 100, false), TF_OK);
     const tf_commit_group group = world_group(&w, 4, TF_BODY_MAX - 200, false);
     ck_assert_int_eq(tf_commit_log_append(w.log, &group), TF_ERR_LIMIT_BYTES);
-    world_close(&w);
-    tf_lossy_files_crash(lossy, 3);
-    world_recover(&w);
+    world_crash(&w, lossy, 3);
     world_release(&w, w.acked);
     ck_assert_int_eq(world_prepare(&w), TF_OK);
     ck_assert_int_eq(world_append(&w, 1, 100, false), TF_OK);
     tf_commit_log_get_stats(w.log, &stats);
     ck_assert_uint_le(stats.bytes, before.bytes + 2 * (uint64_t)WORLD_SEGMENT); /* the large one is gone */
-    close_world(&w, lossy);
+    world_end(&w, lossy, 3);
 }
 END_TEST
 

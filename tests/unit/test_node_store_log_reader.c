@@ -13,9 +13,7 @@ typedef struct scene {
 /* A closed log of several segments, all of which is on the disk; nothing is applied. */
 static void set_up(scene *s, uint32_t groups)
 {
-    s->lossy = tf_lossy_files_new(UINT64_MAX);
-    world_init(&s->world, tf_lossy_files_get(s->lossy));
-    world_recover(&s->world);
+    s->lossy = world_begin(&s->world);
     for (uint32_t i = 0; i < groups; i++) {
         ck_assert_int_eq(world_append(&s->world, i % 3 + 1, i % 2 == 0 ? 1500 : 40000, false), TF_OK);
     }
@@ -105,9 +103,7 @@ END_TEST
 /* Without the mark of a clean end. */
 static void set_up_killed(scene *s, uint32_t groups)
 {
-    s->lossy = tf_lossy_files_new(UINT64_MAX);
-    world_init(&s->world, tf_lossy_files_get(s->lossy));
-    world_recover(&s->world);
+    s->lossy = world_begin(&s->world);
     for (uint32_t i = 0; i < groups; i++) {
         ck_assert_int_eq(world_append(&s->world, 2, 1500, false), TF_OK);
     }
@@ -421,9 +417,7 @@ START_TEST(log_reader_log_without_any_valid_header_starts_and_says_so)
     ck_assert_uint_gt(tf_commit_log_report(s.world.log)->unreadable, 0);
     s.world.acked = 0;
     ck_assert_int_eq(world_append(&s.world, 2, 100, false), TF_OK);
-    world_close(&s.world);
-    tf_lossy_files_crash(s.lossy, 1);
-    world_recover(&s.world);
+    world_crash(&s.world, s.lossy, 1);
     tear_down(&s);
 }
 END_TEST
