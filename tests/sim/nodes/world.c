@@ -12,7 +12,9 @@
 #define CONVERGE_STEPS 900u
 #define QUIET_AFTER (25 * TF_SECOND)
 #define SILENT_SPAN (60 * TF_SECOND)
-#define ROUTES_STEPS 15u /* a keepalive of 10 s may be the first that a peer sends from a new address */
+/* A keepalive (10 s) may be the first that a peer sends from a new address; what fills a slow pipe has to drain; and a
+ * route that has flapped is not trusted for up to TF_WARY_MAX, perhaps twice. */
+#define ROUTES_STEPS 45u
 #define SETTLE_STEPS 180u
 #define LATE_MAX (5 * TF_MS)
 #define LOOKUP_SPAN TF_SECOND
