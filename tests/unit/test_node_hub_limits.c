@@ -277,7 +277,9 @@ START_TEST(limits_rate_of_a_relay_does_not_overflow)
     static setup s;
     begin_as(&s, true, &(tf_hub_config){.rate_bytes = UINT32_MAX, .max_in_flight = 1});
     ck_assert_uint_eq(s.node->hub->rates[TF_RATE_BYTES].burst, UINT32_MAX);
-    ck_assert_uint_le(s.node->hub->relay_rates[TF_RATE_BYTES].burst, TF_RATE_BURST_MAX);
+    const tf_rate_limit *relay = &s.node->hub->relay_rates[TF_RATE_BYTES];
+    ck_assert_uint_le(relay->burst, TF_RATE_BURST_MAX);
+    ck_assert_uint_eq(relay->per_second, (uint64_t)UINT32_MAX * TF_MAX_IN_FLIGHT_MAX); /* its window is so much larger */
     raw_send_range(s.raw, 1, 3);
     end(&s);
 }

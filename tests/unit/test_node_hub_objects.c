@@ -385,6 +385,19 @@ START_TEST(objects_freed_one_is_revoked_and_its_waiting_calls_with_it)
 }
 END_TEST
 
+START_TEST(objects_freed_one_is_not_told_to_be_gone)
+{
+    static setup s;
+    begin(&s);
+    raw_release(s.peer, s.seen);
+    raw_settle(s.peer);
+    ck_assert(tf_hub_has_app_events(s.node->hub));
+    tf_hub_object_free(s.node->hub, s.w.now, s.own);
+    nothing_more(&s);
+    end(&s);
+}
+END_TEST
+
 START_TEST(objects_call_that_waits_outlives_its_caller)
 {
     static setup s;
@@ -490,6 +503,7 @@ int main(void)
         objects_that_nobody_refers_to_any_more_is_told_and_may_come_back,
         objects_revoked_one_answers_no_call,
         objects_freed_one_is_revoked_and_its_waiting_calls_with_it,
+        objects_freed_one_is_not_told_to_be_gone,
         objects_call_that_waits_outlives_its_caller,
         objects_calls_that_nobody_takes_are_bounded_and_keep_their_order,
         objects_calls_that_nobody_takes_are_bounded_in_all,
