@@ -164,6 +164,21 @@ static inline void lose_relay(setup *s)
     s->relay = NULL;
 }
 
+/* The session is lost, and "room" is open in the next one. */
+static inline void next_session(setup *s)
+{
+    lose_relay(s);
+    connect_relay(s);
+    answer_open(s, 0);
+}
+
+/* What the relay has said comes out of the client. */
+static inline void hear(setup *s)
+{
+    raw_settle(s->relay);
+    cw_pull(&s->cw, 0);
+}
+
 /* A client that has opened "room"; with a subscription to it, too. */
 static inline void begin(setup *s, bool subscribed)
 {

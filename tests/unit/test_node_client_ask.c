@@ -91,16 +91,12 @@ START_TEST(client_question_without_an_answer_is_asked_again_in_the_next_session)
     begin_open(&s);
     ck_assert_int_eq(ask(&s, &(tf_ask){.kind = TF_ASK_TRIM, .from = 5, .cookie = 1}), TF_OK);
     ck_assert_uint_eq(times_asked(&s, "trim"), 1);
-    lose_relay(&s);
-    connect_relay(&s);
-    answer_open(&s, 0);
+    next_session(&s);
     ck_assert_uint_eq(times_asked(&s, "trim"), 1);
     say_trimmed(&s, 5);
     answer_said(&s, "trim");
     ck_assert_uint_eq(next_answer(&s).cookie, 1);
-    lose_relay(&s);
-    connect_relay(&s);
-    answer_open(&s, 0);
+    next_session(&s);
     ck_assert_ptr_null(find_asked(&s, "trim"));
     end(&s);
 }

@@ -22,8 +22,7 @@ static void receive(setup *s, uint64_t from, uint64_t to)
     for (uint64_t seq = from; seq <= to; seq++) {
         tell_activity(s, 7, seq, 3);
     }
-    raw_settle(s->relay);
-    cw_pull(&s->cw, 0);
+    hear(s);
 }
 
 static tf_err confirm(setup *s, uint64_t seq)
@@ -55,9 +54,7 @@ START_TEST(client_durable_name_goes_with_every_subscribe)
     ck_assert_int_eq(tf_args_subscribe_read(raw_data(asked(&s, "subscribe")), &args), TF_OK);
     ck_assert(tf_slice_eq(args.durable, tf_slice_str("billing")) && args.from.kind == TF_FROM_NEW && !args.has_epoch);
     receive(&s, 1, 4);
-    lose_relay(&s);
-    connect_relay(&s);
-    answer_open(&s, 0);
+    next_session(&s);
     ck_assert_int_eq(tf_args_subscribe_read(raw_data(asked(&s, "subscribe")), &args), TF_OK);
     ck_assert(tf_slice_eq(args.durable, tf_slice_str("billing")));
     ck_assert(args.from.kind == TF_FROM_SEQ && args.from.value == 5 && args.has_epoch && args.epoch == 7);
@@ -107,8 +104,7 @@ START_TEST(client_confirm_of_what_was_not_handed_out_is_refused)
     end(&s);
     begin(&s, true);
     tell_activity(&s, 7, 1, 3);
-    raw_settle(s.relay);
-    cw_pull(&s.cw, 0);
+    hear(&s);
     ck_assert_int_eq(confirm(&s, 1), TF_ERR_USAGE); /* not durable */
     end(&s);
 }
@@ -140,9 +136,7 @@ START_TEST(client_confirm_of_an_earlier_numbering_means_nothing)
     begin_durable(&s, &beginning);
     receive(&s, 1, 9);
     ck_assert_int_eq(confirm(&s, 4), TF_OK);
-    lose_relay(&s);
-    connect_relay(&s);
-    answer_open(&s, 0);
+    next_session(&s);
     answer_subscribe(&s, &(tf_result_subscribe){.epoch = 8, .head = 20, .first = 1, .next = 1});
     ck_assert_int_eq(confirm(&s, 9), TF_OK); /* the gap was not handed out yet */
     ck_assert_ptr_null(find_asked(&s, "confirm"));
@@ -151,8 +145,7 @@ START_TEST(client_confirm_of_an_earlier_numbering_means_nothing)
     ck_assert(s.cw.logs[0].last[TF_CLIENT_GAP].epoch_changed);
     ck_assert_str_eq(s.cw.logs[0].code, "epoch");
     tell_activity(&s, 8, 1, 3);
-    raw_settle(s.relay);
-    cw_pull(&s.cw, 0);
+    hear(&s);
     ck_assert_int_eq(confirm(&s, 1), TF_OK);
     ck_assert_uint_eq(asked_to_confirm(&s).epoch, 8);
     end(&s);
@@ -168,13 +161,10 @@ START_TEST(client_cursor_of_an_earlier_numbering_is_told_once)
     ck_assert_uint_eq(s.cw.logs[0].counts[TF_CLIENT_GAP], 1);
     ck_assert(s.cw.logs[0].last[TF_CLIENT_GAP].epoch_changed);
     ck_assert_uint_eq(s.cw.logs[0].activities, 2);
-    lose_relay(&s);
-    connect_relay(&s);
-    answer_open(&s, 0);
+    next_session(&s);
     answer_subscribe(&s, &(tf_result_subscribe){.epoch = 8, .head = 1, .first = 1, .next = 1});
     tell_gap(&s, 8, 1, "epoch"); /* we have seen that by ourselves */
-    raw_settle(s.relay);
-    cw_pull(&s.cw, 0);
+    hear(&s);
     ck_assert_uint_eq(s.cw.logs[0].counts[TF_CLIENT_GAP], 2);
     end(&s);
 }
@@ -202,8 +192,7 @@ START_TEST(client_gap_says_why_and_can_be_confirmed)
     static setup s;
     begin_durable(&s, &beginning);
     tell_gap(&s, 7, 6, "expired");
-    raw_settle(s.relay);
-    cw_pull(&s.cw, 0);
+    hear(&s);
     ck_assert_str_eq(s.cw.logs[0].code, "expired");
     ck_assert_uint_eq(s.cw.logs[0].last[TF_CLIENT_GAP].expected, 1);
     ck_assert_uint_eq(s.cw.logs[0].last[TF_CLIENT_GAP].got, 6);
@@ -222,15 +211,12 @@ START_TEST(client_subscription_that_was_taken_over_stays_ended)
     tf_ended_write(to_say(&s), &(tf_ended){tf_slice_str("taken_over")});
     tell(&s, "ended", said(&s));
     tell_activity(&s, 7, 4, 3); /* nothing comes after it */
-    raw_settle(s.relay);
-    cw_pull(&s.cw, 0);
+    hear(&s);
     ck_assert_uint_eq(s.cw.logs[0].counts[TF_CLIENT_ENDED], 1);
     ck_assert_str_eq(s.cw.logs[0].code, "taken_over");
     ck_assert_uint_eq(s.cw.logs[0].activities, 3);
     ck_assert_int_eq(confirm(&s, 3), TF_ERR_USAGE);
-    lose_relay(&s);
-    connect_relay(&s);
-    answer_open(&s, 0);
+    next_session(&s);
     ck_assert_ptr_null(find_asked(&s, "subscribe"));
     end(&s);
 }

@@ -78,8 +78,7 @@ static void follow_activity(setup *s)
 {
     if (s->cw.logs[0].activities == 0) {
         tell_activity(s, 7, 1, 3);
-        raw_settle(s->relay);
-        cw_pull(&s->cw, 0);
+        hear(s);
     }
     ck_assert_int_eq(tf_client_confirm(s->cw.clients[0], s->cw.w.now, 0, 1), TF_OK);
     raw_settle(s->relay);
@@ -270,8 +269,7 @@ static bool hear_without(const word_row *row, uint64_t k)
         lose_relay(&s);
         come_to(&s, row);
         row->say(&s);
-        raw_settle(s.relay);
-        cw_pull(&s.cw, 0);
+        hear(&s);
         ck_assert_msg(s.cw.logs[0].counts[row->told] == before + told + 1, "%s, again after allocation %llu", row->name,
                       (unsigned long long)k);
     }
@@ -307,8 +305,7 @@ static bool refuse_without(uint64_t k)
             say_no_channel(&s);
         }
     }
-    raw_settle(s.relay);
-    cw_pull(&s.cw, 0);
+    hear(&s);
     ck_assert_msg(!tf_client_has_unacked(s.cw.clients[0]), "allocation %llu", (unsigned long long)k);
     ck_assert_uint_eq(s.cw.logs[0].counts[TF_CLIENT_REFUSED], 2);
     ck_assert_uint_eq(s.cw.logs[0].counts[TF_CLIENT_ANSWER], 2);

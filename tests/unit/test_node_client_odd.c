@@ -178,9 +178,7 @@ START_TEST(client_subscription_that_ended_on_the_way_is_not_resumed)
     begin_open(&s);
     ck_assert_int_eq(subscribe(&s), TF_OK);
     unsubscribe(&s);
-    lose_relay(&s);
-    connect_relay(&s);
-    answer_open(&s, 0);
+    next_session(&s);
     ck_assert_ptr_null(find_asked(&s, "subscribe"));
     ck_assert_int_eq(subscribe(&s), TF_OK);
     ck_assert_uint_eq(times_asked(&s, "subscribe"), 1);
@@ -262,8 +260,7 @@ START_TEST(client_gap_that_is_known_is_not_told_again)
     tell_gap(&s, 7, 3, "epoch"); /* the numbers begin anew, below what follows */
     tell_gap(&s, 7, 3, "epoch");
     tell_gap(&s, 7, 2, "epoch");
-    raw_settle(s.relay);
-    cw_pull(&s.cw, 0);
+    hear(&s);
     ck_assert_uint_eq(s.cw.logs[0].counts[TF_CLIENT_GAP], 2);
     ck_assert(s.cw.logs[0].last[TF_CLIENT_GAP].epoch_changed);
     end(&s);
@@ -276,8 +273,7 @@ START_TEST(client_repeats_use_up_the_limit_and_are_given_more)
     static setup s;
     begin(&s, true);
     tell_activity(&s, 7, 1, 100);
-    raw_settle(s.relay);
-    cw_pull(&s.cw, 0);
+    hear(&s);
     ck_assert_uint_eq(times_asked(&s, "more"), 0);
     for (unsigned i = 0; i < 11; i++) {
         tell_activity(&s, 7, 1, 100000);
@@ -298,14 +294,12 @@ START_TEST(client_confirm_that_is_answered_after_its_subscription_ended_is_not_t
     raw_settle(s.relay);
     answer_subscribe(&s, &beginning);
     tell_activity(&s, 7, 1, 3);
-    raw_settle(s.relay);
-    cw_pull(&s.cw, 0);
+    hear(&s);
     ck_assert_int_eq(tf_client_confirm(s.cw.clients[0], s.cw.w.now, 0, 1), TF_OK);
     raw_settle(s.relay);
     tf_ended_write(to_say(&s), &(tf_ended){tf_slice_str("taken_over")});
     tell(&s, "ended", said(&s));
-    raw_settle(s.relay);
-    cw_pull(&s.cw, 0);
+    hear(&s);
     tf_args_none_write(to_say(&s));
     answer_said(&s, "confirm");
     check_nothing_told(&s);

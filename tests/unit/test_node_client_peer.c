@@ -37,8 +37,7 @@ START_TEST(client_repeat_of_a_relay_is_dropped)
         tell_activity(&s, 7, seq, 5);
         tell_activity(&s, 7, 1, 5);
     }
-    raw_settle(s.relay);
-    cw_pull(&s.cw, 0);
+    hear(&s);
     ck_assert_uint_eq(s.cw.logs[0].activities, 3);
     ck_assert_uint_eq(s.cw.nodes[0]->failures, 0);
     end(&s);
