@@ -122,6 +122,35 @@ START_TEST(objects_call_is_rejected_with_a_code)
 }
 END_TEST
 
+START_TEST(objects_rejection_beyond_its_bounds_is_an_error)
+{
+    static setup s;
+    static uint8_t text[TF_REFUSAL_MESSAGE_MAX + 1];
+    static const struct {
+        size_t code;
+        size_t message;
+        tf_err err;
+    } rows[] = {{0, 0, TF_ERR_USAGE},
+                {TF_REFUSAL_CODE_MAX + 1, 0, TF_ERR_USAGE},
+                {1, TF_REFUSAL_MESSAGE_MAX + 1, TF_ERR_USAGE},
+                {1, 0, TF_OK},
+                {TF_REFUSAL_CODE_MAX, TF_REFUSAL_MESSAGE_MAX, TF_OK}};
+    begin(&s);
+    memset(text, 'x', sizeof(text));
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        tf_local promise = raw_ask_text(s.peer, s.seen, "say", "hello", TF_LOCAL_NONE);
+        raw_settle(s.peer);
+        tf_local result = next(&s, TF_APP_CALL).result;
+        tf_err err = tf_hub_reject(s.node->hub, s.w.now, result, tf_slice_of(text, rows[i].code),
+                                   tf_slice_of(text, rows[i].message));
+        ck_assert_int_eq(err, rows[i].err);
+        raw_settle(s.peer);
+        ck_assert_int_eq(raw_find(s.peer, promise) != NULL, err == TF_OK);
+    }
+    end(&s);
+}
+END_TEST
+
 START_TEST(objects_answer_to_a_call_is_told_once_and_with_its_user)
 {
     static setup s;
@@ -491,6 +520,7 @@ int main(void)
     const TTest *const tests[] = {
         objects_call_comes_with_all_that_belongs_to_it_and_is_answered,
         objects_call_is_rejected_with_a_code,
+        objects_rejection_beyond_its_bounds_is_an_error,
         objects_answer_to_a_call_is_told_once_and_with_its_user,
         objects_call_without_anybody_is_an_error,
         objects_what_a_call_names_is_let_go_with_it_unless_it_is_held,
