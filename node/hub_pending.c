@@ -197,4 +197,5 @@ void tf_hub_pending_clear(tf_hub *hub)
     for (size_t i = 0; i < hub->group.count; i++) {
         tf_hub_pending_free(hub, hub->group_pending[i]);
     }
+    hub->group.count = 0;
 }

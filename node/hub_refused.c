@@ -55,8 +55,9 @@ static void tell(tf_waiter *waiter, tf_refusal refusal)
     tf_err err = tf_hub_refuse(conn, waiter->promise, client_id, refusal);
     end_subscription(waiter);
     if (err != TF_OK) {
-        conn->error = err; /* it ends at its next visit, and its guards with it */
+        conn->error = err;
         tf_hub_wake(conn);
+        return; /* it ends at its next visit, and its guards with it */
     }
     tf_guard *guard = is_send ? tf_hub_guard_find(conn, waiter->origin, pending->channel->number) : NULL;
     if (guard == NULL) {
