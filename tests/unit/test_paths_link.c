@@ -491,6 +491,28 @@ START_TEST(link_dead_datagram_socket_costs_no_message)
 }
 END_TEST
 
+START_TEST(link_is_busy_while_an_ack_can_come)
+{
+    link_peer p;
+    link_peer_defaults(&p);
+    link_peer_new(&p);
+    ck_assert(!tf_link_is_busy(p.link));
+    link_peer_up(&p, 1);
+    ck_assert(!tf_link_is_busy(p.link));
+    ck_assert_int_eq(link_peer_say(&p, "x"), TF_OK);
+    ck_assert(tf_link_is_busy(p.link));
+    tf_link_stream_down(p.link, p.now);
+    ck_assert(tf_link_is_busy(p.link)); /* by the other route */
+    tf_link_datagram_down(p.link, p.now);
+    ck_assert(!tf_link_is_busy(p.link));
+    tf_link_stream_up(p.link, p.now, 2);
+    ck_assert(tf_link_is_busy(p.link));
+    ck_assert_int_eq(link_peer_send_one(&p, link_peer_ack(1)), TF_OK);
+    ck_assert(!tf_link_is_busy(p.link));
+    link_peer_free(&p);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -514,6 +536,7 @@ int main(void)
         link_resume_takes_what_was_sent_and_no_more,
         link_generations_are_told_per_route,
         link_dead_datagram_socket_costs_no_message,
+        link_is_busy_while_an_ack_can_come,
         NULL,
     };
     return tf_test_run("paths/link", tests);

@@ -281,6 +281,7 @@ START_TEST(recv_far_ahead_displaces_nothing)
         tf_route via;
         recv_start(300, 100);
         const size_t idle = tf_test_heap_shared()->live_blocks;
+        give(1, TF_SEGMENT_FIRST | TF_SEGMENT_LAST, "b", 0);
         give(firsts[i], TF_SEGMENT_FIRST | TF_SEGMENT_LAST, "last", 0);
         for (uint64_t seq = 0; seq < firsts[i]; seq++) {
             const char text[2] = {(char)('a' + seq % 26), 0};
