@@ -1,5 +1,6 @@
 """twofold-lab --mode sim: the same file gives the same verdict in virtual time as between real programs, and the same
-bytes from the same seed. That the files of tests/harness/scenarios hold with forwarders is proved by test_lab.py."""
+bytes from the same seed; and between namespaces. That the files of tests/harness/scenarios hold with forwarders is
+proved by test_lab.py."""
 import concurrent.futures
 import glob
 import json
@@ -11,6 +12,8 @@ import lib
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 SCENARIOS = os.path.join(ROOT, "tests", "harness", "scenarios")
 LAB = os.path.abspath(os.path.join(os.environ.get("TF_BUILD", "build"), "tests/harness/twofold-lab"))
+LONG_ONES = {"links-in-turn"}  # minutes; run by hand
+AT_ONCE = 8
 ZERO = ("lost", "repeated", "misordered", "altered", "unsent", "unacked", "refused")
 DAY = """[scenario]
 patience 20s
@@ -70,9 +73,14 @@ def verdict(run):
     return run["held"], exact, sorted((each["line"], each["key"], each["relation"]) for each in run["broken"])
 
 
-def test_each_bad_day_ends_well_in_virtual_time(world):
+def days():
     names = sorted(os.path.splitext(os.path.basename(path))[0] for path in glob.glob(SCENARIOS + "/*.scenario"))
     assert len(names) > 15, names
+    return names
+
+
+def test_each_bad_day_ends_well_in_virtual_time(world):
+    names = days()
 
     def wrong_with(name):
         program = simulated(world, "--json", os.path.join(SCENARIOS, name + ".scenario"))
@@ -90,7 +98,25 @@ def test_each_bad_day_ends_well_in_virtual_time(world):
     assert not glob.glob(world.path("twofold-lab-*")), "it has no folder"
 
 
-test_each_bad_day_ends_well_in_virtual_time.hang = 600  # as many runs as there are days, on a machine that may have other things to do
+def test_each_bad_day_ends_well_in_namespaces(world):
+    first, *others = (name for name in days() if name not in LONG_ONES)
+
+    def run(name):
+        program = lab(world, "--mode", "namespaces", "--json", os.path.join(SCENARIOS, name + ".scenario"))
+        return name, program.wait(), program.err.text() + str(re.findall('"broken.*', program.out.text()))
+
+    ends = [run(first)]
+    if ends[0][1] == lib.UNREACHABLE:
+        raise lib.Skip(ends[0][2])
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        ends += pool.map(run, others)
+    wrong = [each for each in ends if each[1] != lib.OK]
+    assert not wrong, "\n".join(map(str, wrong))
+
+
+# As many runs as there are days, on a machine that may have other things to do.
+test_each_bad_day_ends_well_in_virtual_time.hang = 600
+test_each_bad_day_ends_well_in_namespaces.hang = 600
 
 
 def test_what_is_broken_is_broken_in_each_mode(world):
