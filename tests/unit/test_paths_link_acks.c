@@ -516,6 +516,31 @@ START_TEST(link_ack_by_a_route_that_is_not_there_is_not_due)
 }
 END_TEST
 
+/* L4: by a route that is down only when none is up. */
+START_TEST(link_ack_goes_by_a_route_that_is_down_only_without_another)
+{
+    for (unsigned other = 0; other < 2; other++) {
+        link_peer p;
+        link_peer_defaults(&p);
+        link_peer_new(&p);
+        link_peer_up(&p, 1);
+        tf_link_datagram_down(p.link, p.now);
+        if (other == 0) {
+            tf_link_stream_down(p.link, p.now);
+        }
+        ck_assert_int_eq(link_peer_send_packet_one(&p, 1, link_peer_message(0, "x")), TF_OK);
+        link_peer_wait(&p, TF_LINK_ACK_DELAY);
+        size_t acks = 0;
+        while (link_peer_pull_packet(&p)) {
+            acks += link_peer_count(&p, TF_FRAME_LINK_ACK);
+        }
+        ck_assert_uint_eq(acks, other == 0 ? 1 : 0);
+        ck_assert_int_eq(link_peer_pull_stream(&p) > 0, other == 1);
+        link_peer_free(&p);
+    }
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -539,6 +564,7 @@ int main(void)
         link_ack_counts_are_those_of_the_newest_generation,
         link_ack_of_what_asks_does_not_wait,
         link_ack_by_a_route_that_is_not_there_is_not_due,
+        link_ack_goes_by_a_route_that_is_down_only_without_another,
         NULL,
     };
     return tf_test_run("paths/link acks", tests);

@@ -337,6 +337,10 @@ START_TEST(datagram_packet_of_acks_alone_is_not_waited_for)
         ck_assert_uint_gt(stats_of(&p).in_flight, 0);
         ck_assert_int_eq(link_peer_send_packet_one(&p, 1, link_peer_packet_ack(1, 0, p.packet.number)), TF_OK);
         ck_assert_uint_eq(stats_of(&p).in_flight, 0);
+        ck_assert_int_eq(link_peer_send_packet_one(&p, 1, link_peer_token(TF_FRAME_CHALLENGE, 7)), TF_OK);
+        ck_assert(link_peer_pull_packet(&p));
+        ck_assert_int_eq(link_peer_find(&p, TF_FRAME_RESPONSE) != NULL, alone == 1); /* else the stream has it */
+        ck_assert_int_eq(stats_of(&p).in_flight > 0, alone == 1);
         link_peer_free(&p);
     }
 }
