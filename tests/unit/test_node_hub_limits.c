@@ -189,6 +189,23 @@ START_TEST(limits_message_that_reaches_what_a_subscriber_takes_is_the_last)
 }
 END_TEST
 
+/* S8: a relay has had its own by the ack, but not those of others that came over it. */
+START_TEST(limits_what_a_sender_hears_of_itself_without_echo)
+{
+    static setup s;
+    const tf_who origin = {world_id(50), 1};
+    tf_args_subscribe args = {.from = {TF_FROM_NEW, 0}};
+    begin_as(&s, true, NULL);
+    raw_sub sub = raw_subscribe(s.raw, &args);
+    raw_send_range(s.raw, 1, 1);
+    raw_expect_nothing(&sub);
+    (void)raw_send_origin(s.raw, "a", tf_slice_str("x"), &origin);
+    raw_settle(s.raw);
+    raw_expect_range(&sub, 2, 2);
+    end(&s);
+}
+END_TEST
+
 /* One that begins at a number to come waits for it, and nobody waits with it. */
 START_TEST(limits_subscription_that_begins_later_leaves_the_others_alone)
 {
@@ -355,6 +372,7 @@ int main(void)
         limits_objects_of_the_application_are_bounded,
         limits_subscriptions_that_ended_make_room,
         limits_message_that_reaches_what_a_subscriber_takes_is_the_last,
+        limits_what_a_sender_hears_of_itself_without_echo,
         limits_subscription_that_begins_later_leaves_the_others_alone,
         limits_channels_in_memory_are_bounded,
         limits_total_rate_of_a_relay_holds,
