@@ -79,9 +79,17 @@ void tf_hub_refuse_pending(tf_hub *hub, tf_pending *pending, tf_refusal refusal)
     tf_hub_pending_free(hub, pending);
 }
 
-static bool is_same_order(const tf_pending *a, const tf_pending *b)
+/* Is a place in one order with it, of the process that sent it or of one that has sent it again (S3)? */
+static bool is_same_order(const tf_pending *refused, const tf_pending *pending)
 {
-    return a->channel == b->channel && a->instance == b->instance && tf_node_id_eq(&a->origin, &b->origin);
+    if (refused->channel != pending->channel || !tf_node_id_eq(&refused->origin, &pending->origin)) {
+        return false;
+    }
+    bool same = refused->instance == pending->instance;
+    for (const tf_waiter *waiter = refused->resends; waiter != NULL && !same; waiter = waiter->next) {
+        same = waiter->origin != NULL && waiter->origin->instance == pending->instance;
+    }
+    return same;
 }
 
 /* S6: the guard is asked again. Is there a refused one in the group whose place in the order is before this one's? */

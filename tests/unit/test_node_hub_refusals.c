@@ -218,6 +218,41 @@ START_TEST(refusals_by_the_store_keep_the_order)
 }
 END_TEST
 
+/* P6: the next process of a sender sends again what the one before it has sent, and goes on. If the store refuses the
+ * original, what it has sent behind that is refused as well; what a third process has sent has its own order. */
+START_TEST(refusals_by_the_store_keep_the_order_of_who_sends_again)
+{
+    static setup s;
+    begin(&s);
+    raw_peer *next = raw_new(&s.w, s.node, 12);
+    raw_peer *third = raw_new(&s.w, s.node, 13);
+    raw_open(next, "room");
+    raw_open(third, "room");
+    s.node->stub.hold = true;
+    tf_local original = raw_send(s.raw, "a", "x");
+    raw_settle(s.raw);
+    const tf_local again[] = {raw_send(next, "a", "x"), raw_send(next, "b", "x")};
+    tf_local of_third = raw_send(third, "c", "x");
+    raw_settle(next);
+    raw_settle(third);
+    s.node->stub.refuse = TF_REFUSAL_STORE_FULL;
+    ck_assert(stub_release(&s.node->stub));
+    s.node->stub.refuse = TF_REFUSAL_NONE;
+    s.node->stub.hold = false;
+    raw_settle(s.raw);
+    raw_settle(next);
+    raw_settle(third);
+    ck_assert_str_eq(raw_outcome(s.raw, original), "store_full");
+    ck_assert_str_eq(raw_outcome(next, again[0]), "store_full");
+    ck_assert_str_eq(raw_outcome(next, again[1]), "store_full");
+    ck_assert_uint_eq(raw_ack(third, of_third).seq, 1);
+    ck_assert_uint_eq(store_head(s.node, "room"), 1);
+    end(&s);
+    free(next);
+    free(third);
+}
+END_TEST
+
 /* A send that was refused for now, and then is refused for good, holds up nobody any more: by the store, or before. */
 START_TEST(refusals_for_good_lift_the_guard)
 {
@@ -398,6 +433,7 @@ int main(void)
         refusals_of_new_channels_in_a_drain,
         refusals_by_the_store_reach_those_who_wait,
         refusals_by_the_store_keep_the_order,
+        refusals_by_the_store_keep_the_order_of_who_sends_again,
         refusals_for_good_lift_the_guard,
         refusals_none_for_a_resend_without_an_answer,
         refusals_of_sinks_that_are_none,
