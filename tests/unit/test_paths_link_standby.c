@@ -166,6 +166,44 @@ START_TEST(standby_route_is_probed_once_a_second_while_there_is_traffic)
 }
 END_TEST
 
+/* Takes what goes out now, and answers its probes. */
+static void answer(link_peer *p)
+{
+    while (link_peer_pull_stream(p) > 0) {
+        const tf_frame *ping = link_peer_find(p, TF_FRAME_PING);
+        if (ping != NULL) {
+            ck_assert_int_eq(link_peer_send_one(p, link_peer_token(TF_FRAME_PONG, ping->u.token)), TF_OK);
+        }
+    }
+    while (link_peer_pull_packet(p)) {
+        const tf_frame *ping = link_peer_find(p, TF_FRAME_PING);
+        if (ping != NULL) {
+            ck_assert_int_eq(link_peer_send_packet_one(p, 1, link_peer_token(TF_FRAME_PONG, ping->u.token)), TF_OK);
+        }
+    }
+    ack_all(p);
+}
+
+START_TEST(standby_route_goes_back_at_its_time_where_nothing_else_is_due)
+{
+    link_peer p;
+    make(&p, TF_ROUTES_DATAGRAM);
+    link_peer_wait(&p, 2 * TF_SECOND);
+    answer(&p);
+    tf_link_stream_down(p.link, p.now);
+    answer(&p);
+    tf_link_stream_up(p.link, p.now, 2);
+    answer(&p);
+    const tf_time back = p.now + TF_STANDBY_BACK;
+    while (tf_link_deadline(p.link) < back) {
+        link_peer_wait(&p, tf_link_deadline(p.link) - p.now);
+        answer(&p);
+    }
+    ck_assert_uint_eq(tf_link_deadline(p.link), back);
+    link_peer_free(&p);
+}
+END_TEST
+
 /* What flows by the other route does so whether there is a stream or not. */
 START_TEST(standby_stream_that_is_new_is_on_standby_at_once)
 {
@@ -197,6 +235,7 @@ int main(void)
         standby_datagrams_carry_without_a_stream_and_a_second_longer,
         standby_stream_carries_when_datagrams_are_down,
         standby_route_is_probed_once_a_second_while_there_is_traffic,
+        standby_route_goes_back_at_its_time_where_nothing_else_is_due,
         standby_stream_that_is_new_is_on_standby_at_once,
         NULL,
     };
