@@ -165,11 +165,6 @@ void world_pull(world *w, member *m)
 
 /* -- what the cluster tells ---------------------------------------------------------------------------------------- */
 
-static member *member_of(const sim_node *node)
-{
-    return node->is_relay ? NULL : node->config.user;
-}
-
 static void start_relay(world *w, relay *r)
 {
     world_apply_rights(w, r);
@@ -193,12 +188,12 @@ static void start_view(view *v)
 static void on_started(void *ctx, sim_node *node)
 {
     world *w = ctx;
-    member *m = member_of(node);
     world_say(w, "%s starts", node->config.name);
-    if (m == NULL) {
+    if (node->is_relay) {
         start_relay(w, node->config.user);
         return;
     }
+    member *m = node->config.user;
     for (unsigned home = 0; home < m->home_count; home++) {
         for (unsigned i = 0; i < w->plan.channels; i++) {
             start_view(&m->views[home][i]);
@@ -210,9 +205,12 @@ static void on_started(void *ctx, sim_node *node)
 static void on_ending(void *ctx, sim_node *node)
 {
     world *w = ctx;
-    member *m = member_of(node);
     world_say(w, "%s ends", node->config.name);
-    for (unsigned home = 0; m != NULL && home < m->home_count; home++) {
+    if (node->is_relay) {
+        return;
+    }
+    member *m = node->config.user;
+    for (unsigned home = 0; home < m->home_count; home++) {
         for (unsigned i = 0; i < w->plan.channels; i++) {
             publisher_end(&m->views[home][i]);
             subscriber_end(&m->views[home][i]);
@@ -223,10 +221,13 @@ static void on_ending(void *ctx, sim_node *node)
 static void on_turn(void *ctx, sim_node *node)
 {
     world *w = ctx;
-    member *m = member_of(node);
-    if (m == NULL) {
-        ((relay *)node->config.user)->changed = true;
-    } else if (world_now(w) >= m->pull_at) {
+    if (node->is_relay) {
+        relay *r = node->config.user;
+        r->changed = true;
+        return;
+    }
+    member *m = node->config.user;
+    if (world_now(w) >= m->pull_at) {
         world_pull(w, m);
     }
 }
