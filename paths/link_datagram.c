@@ -276,7 +276,7 @@ static bool next_challenge(tf_link *link, challenge *out)
         }
     }
     tf_link_move *move = &link->datagram.move;
-    for (size_t i = 0; move->testing && i < 2 * TF_LINK_GENERATIONS; i++) {
+    for (size_t i = 0; move->testing && i < (size_t)2 * TF_LINK_GENERATIONS; i++) {
         size_t address = i % 2;
         tf_link_generation *g = &link->datagram.generations[i / 2];
         if (move->wanted[address][i / 2] && g->keys != TF_LINK_KEYS_NONE) {
