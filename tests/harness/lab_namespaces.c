@@ -14,25 +14,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tests/harness/lab.h"
 #include "tests/harness/path.h"
 
-#define BATCH 64 /* packets read from one device before others have their turn */
-#define NS_PER_SECOND 1000000000u
 #define NS_PER_US 1000u
 #define LINK_MTU 1500
 #define QUEUE_LENGTH 1000
 #define RELAY_END 1 /* of a link; the client's is 0 */
+_Static_assert(TF_PATH_NAT_END != RELAY_END, "it is the client that is behind the NAT");
 
 typedef struct link_path {
     bool exists;
-    bool is_down;                   /* cut */
-    tf_path_way ways[TF_PATH_WAYS]; /* of packets that come out of end i */
-    tf_path_nat nat;                /* at the client's end */
-    int ends[TF_PATH_WAYS];
+    bool is_down; /* cut */
+    tf_path path; /* end 0 is the client's */
     char names[TF_PATH_WAYS][IFNAMSIZ];
     struct event *readable[TF_PATH_WAYS];
     struct event *timer;
@@ -52,15 +48,6 @@ struct tf_lab_net {
     link_path links[TF_SCENARIO_NODES_MAX][TF_ROUTE_COUNT];
 };
 
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    if (clock_gettime(CLOCK_MONOTONIC, &now) != 0) {
-        abort();
-    }
-    return (uint64_t)now.tv_sec * NS_PER_SECOND + (uint64_t)now.tv_nsec;
-}
-
 static bool has_space(const tf_scenario *s, uint32_t node)
 {
     return s->nodes[node].is_relay || !s->nodes[node].is_direct;
@@ -68,29 +55,14 @@ static bool has_space(const tf_scenario *s, uint32_t node)
 
 /* -- packets ------------------------------------------------------------------------------------------------------- */
 
-/* What is due goes out; a device that is down or full loses it. Then the timer is for what is next. */
+/* What is due goes out; the timer is for what is next. */
 static void deliver(link_path *link)
 {
-    uint64_t next = TF_PATH_NEVER;
-    for (size_t i = 0; i < TF_PATH_WAYS; i++) {
-        while (tf_path_way_due(&link->ways[i]) <= now_ns()) {
-            tf_path_packet packet = tf_path_way_take(&link->ways[i]);
-            if (i == RELAY_END && !tf_path_nat_unmap(&link->nat, packet.bytes, packet.len)) {
-                link->ways[i].unmapped++;
-            } else if (write(link->ends[1 - i], packet.bytes, packet.len) >= 0) {
-                link->ways[i].out++;
-            } else {
-                link->ways[i].overflow++;
-            }
-            free(packet.bytes);
-        }
-        uint64_t due = tf_path_way_due(&link->ways[i]);
-        next = due < next ? due : next;
-    }
+    uint64_t next = tf_path_deliver(&link->path);
     if (next == TF_PATH_NEVER) {
         return;
     }
-    uint64_t now = now_ns();
+    uint64_t now = tf_path_now();
     uint64_t wait = next > now ? (next - now) / NS_PER_US : 0;
     struct timeval after = {.tv_sec = (time_t)(wait / TF_SECOND), .tv_usec = (suseconds_t)(wait % TF_SECOND)};
     (void)event_add(link->timer, &after);
@@ -105,21 +77,9 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
 
 static void on_readable(evutil_socket_t fd, short what, void *ctx)
 {
-    static uint8_t bytes[TF_PATH_PACKET_MAX];
     link_path *link = ctx;
-    size_t from = fd == link->ends[0] ? 0 : 1;
-    uint64_t now = now_ns();
     (void)what;
-    for (int i = 0; i < BATCH; i++) {
-        ssize_t len = read(fd, bytes, sizeof(bytes));
-        if (len <= 0) {
-            break;
-        }
-        if (from != RELAY_END) {
-            tf_path_nat_map(&link->nat, bytes, (size_t)len);
-        }
-        tf_path_way_admit(&link->ways[from], now, tf_slice_of(bytes, (size_t)len));
-    }
+    tf_path_read(&link->path, fd == link->path.ends[0] ? 0 : 1);
     deliver(link);
 }
 
@@ -203,14 +163,14 @@ static bool open_end(tf_lab_net *net, link_path *link, uint32_t node, tf_route r
     if (setns(in->fd, CLONE_NEWNET) != 0) {
         return false;
     }
-    link->ends[end] = open_device(link->names[end]);
+    link->path.ends[end] = open_device(link->names[end]);
     int error = errno;
-    bool good = setns(net->home, CLONE_NEWNET) == 0 && link->ends[end] >= 0;
+    bool good = setns(net->home, CLONE_NEWNET) == 0 && link->path.ends[end] >= 0;
     errno = error;
     if (!good || !configure(in->control, link->names[end], mine, other)) {
         return false;
     }
-    link->readable[end] = event_new(net->base, link->ends[end], EV_READ | EV_PERSIST, on_readable, link);
+    link->readable[end] = event_new(net->base, link->path.ends[end], EV_READ | EV_PERSIST, on_readable, link);
     return link->readable[end] != NULL && event_add(link->readable[end], NULL) == 0;
 }
 
@@ -219,10 +179,10 @@ static bool link_new(tf_lab_net *net, uint32_t node, tf_route route)
     link_path *link = &net->links[node][route];
     uint64_t seed = (net->s->seed * TF_SCENARIO_NODES_MAX + node) * TF_ROUTE_COUNT + (uint64_t)route;
     link->exists = true;
-    link->ends[0] = -1;
-    link->ends[1] = -1;
+    link->path.ends[0] = -1;
+    link->path.ends[1] = -1;
     for (size_t i = 0; i < TF_PATH_WAYS; i++) {
-        tf_test_random_init(&link->ways[i].random, TF_PATH_WAYS * seed + i);
+        tf_test_random_init(&link->path.ways[i].random, TF_PATH_WAYS * seed + i);
     }
     link->timer = evtimer_new(net->base, on_timer, link);
     return link->timer != NULL && open_end(net, link, node, route, 0) && open_end(net, link, node, route, RELAY_END);
@@ -234,12 +194,12 @@ static void link_free(link_path *link)
         return;
     }
     for (size_t i = 0; i < TF_PATH_WAYS; i++) {
-        tf_path_way_free(&link->ways[i]);
+        tf_path_way_free(&link->path.ways[i]);
         if (link->readable[i] != NULL) {
             event_free(link->readable[i]);
         }
-        if (link->ends[i] >= 0) {
-            (void)close(link->ends[i]);
+        if (link->path.ends[i] >= 0) {
+            (void)close(link->path.ends[i]);
         }
     }
     if (link->timer != NULL) {
@@ -374,7 +334,7 @@ static void apply(tf_lab_net *net, uint32_t node, tf_route route, tf_scenario_wa
     if (!link->exists) {
         return;
     }
-    uint64_t *faults = link->ways[way == TF_WAY_OUT ? 0 : 1].faults;
+    uint64_t *faults = link->path.ways[way == TF_WAY_OUT ? 0 : 1].faults;
     faults[TF_PATH_JITTER] = value[TF_FAULT_JITTER] * NS_PER_US / 2;
     faults[TF_PATH_DELAY] = value[TF_FAULT_DELAY] * NS_PER_US + faults[TF_PATH_JITTER];
     faults[TF_PATH_LOSS] = value[TF_FAULT_LOSS];
@@ -393,7 +353,7 @@ static void apply(tf_lab_net *net, uint32_t node, tf_route route, tf_scenario_wa
 
 static void rebind(tf_lab_net *net, uint32_t node)
 {
-    tf_path_nat_rebind(&net->links[node][TF_ROUTE_DATAGRAM].nat);
+    tf_path_nat_rebind(&net->links[node][TF_ROUTE_DATAGRAM].path.nat);
 }
 
 const tf_lab_net_kind tf_lab_namespaces = {

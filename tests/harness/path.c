@@ -11,20 +11,16 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
-#include <time.h>
 #include <unistd.h>
 
-#define BATCH 64 /* packets read from one device before others have their turn */
 #define LINE_MAX_BYTES 256
 #define NS_PER_SECOND 1000000000u
 
-typedef struct path {
-    tf_path_way ways[TF_PATH_WAYS];
-    tf_path_nat nat;           /* at end 0 */
-    int ends[TF_PATH_WAYS];    /* TUN devices; way i comes out of end i and goes to the other */
+typedef struct tool {
+    tf_path path;
     char line[LINE_MAX_BYTES]; /* what of a command has come */
     size_t line_len;
-} path;
+} tool;
 
 static void usage(FILE *out)
 {
@@ -41,15 +37,6 @@ static void usage(FILE *out)
         "      came from so far is dropped; it changes nothing before the first time)\n"
         "  stats\n",
         out);
-}
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    if (clock_gettime(CLOCK_MONOTONIC, &now) != 0) {
-        abort();
-    }
-    return (uint64_t)now.tv_sec * NS_PER_SECOND + (uint64_t)now.tv_nsec;
 }
 
 /* Enters the namespace and makes the device there. -1 on failure, which is told. */
@@ -78,71 +65,34 @@ static int open_end(const char *text)
     return fd;
 }
 
-static void read_end(path *p, size_t which)
-{
-    static uint8_t bytes[TF_PATH_PACKET_MAX];
-    uint64_t now = now_ns();
-    for (int i = 0; i < BATCH; i++) {
-        ssize_t len = read(p->ends[which], bytes, sizeof(bytes));
-        if (len <= 0) {
-            return;
-        }
-        if (which == 0) {
-            tf_path_nat_map(&p->nat, bytes, (size_t)len);
-        }
-        tf_path_way_admit(&p->ways[which], now, tf_slice_of(bytes, (size_t)len));
-    }
-}
-
-/* What is due goes out; a device that is down or full loses it. When the next is due. */
-static uint64_t deliver(path *p)
-{
-    uint64_t next = TF_PATH_NEVER;
-    for (size_t i = 0; i < TF_PATH_WAYS; i++) {
-        while (tf_path_way_due(&p->ways[i]) <= now_ns()) {
-            tf_path_packet packet = tf_path_way_take(&p->ways[i]);
-            if (i == 1 && !tf_path_nat_unmap(&p->nat, packet.bytes, packet.len)) {
-                p->ways[i].unmapped++;
-            } else if (write(p->ends[1 - i], packet.bytes, packet.len) >= 0) {
-                p->ways[i].out++;
-            } else {
-                p->ways[i].overflow++;
-            }
-            free(packet.bytes);
-        }
-        uint64_t due = tf_path_way_due(&p->ways[i]);
-        next = due < next ? due : next;
-    }
-    return next;
-}
-
 /* False: stdin has ended. */
-static bool read_commands(path *p)
+static bool read_commands(tool *t)
 {
-    ssize_t len = read(STDIN_FILENO, p->line + p->line_len, sizeof(p->line) - 1 - p->line_len);
+    ssize_t len = read(STDIN_FILENO, t->line + t->line_len, sizeof(t->line) - 1 - t->line_len);
     if (len <= 0) {
         return false;
     }
-    p->line_len += (size_t)len;
-    p->line[p->line_len] = '\0';
-    for (char *end = strchr(p->line, '\n'); end != NULL; end = strchr(p->line, '\n')) {
-        size_t used = (size_t)(end + 1 - p->line);
+    t->line_len += (size_t)len;
+    t->line[t->line_len] = '\0';
+    for (char *end = strchr(t->line, '\n'); end != NULL; end = strchr(t->line, '\n')) {
+        size_t used = (size_t)(end + 1 - t->line);
         *end = '\0';
-        if (!tf_path_command(p->ways, &p->nat, p->line, stdout)) {
+        if (!tf_path_command(&t->path, t->line, stdout)) {
             (void)fputs("error: no such command, or its number is out of range\n", stdout);
         }
         (void)fflush(stdout);
-        p->line_len -= used;
-        memmove(p->line, p->line + used, p->line_len + 1);
+        t->line_len -= used;
+        memmove(t->line, t->line + used, t->line_len + 1);
     }
-    return p->line_len < sizeof(p->line) - 1;
+    return t->line_len < sizeof(t->line) - 1;
 }
 
-static int serve(path *p)
+static int serve(tool *t)
 {
+    tf_path *p = &t->path;
     for (;;) {
-        uint64_t due = deliver(p);
-        uint64_t now = now_ns();
+        uint64_t due = tf_path_deliver(p);
+        uint64_t now = tf_path_now();
         uint64_t wait = due > now ? due - now : 0;
         struct timespec after = {.tv_sec = (time_t)(wait / NS_PER_SECOND), .tv_nsec = (long)(wait % NS_PER_SECOND)};
         struct pollfd ready[] = {{.fd = p->ends[0], .events = POLLIN},
@@ -154,10 +104,10 @@ static int serve(path *p)
         }
         for (size_t i = 0; i < TF_PATH_WAYS; i++) {
             if ((ready[i].revents & POLLIN) != 0) {
-                read_end(p, i);
+                tf_path_read(p, i);
             }
         }
-        if (ready[2].revents != 0 && !read_commands(p)) {
+        if (ready[2].revents != 0 && !read_commands(t)) {
             return 0;
         }
     }
@@ -165,7 +115,8 @@ static int serve(path *p)
 
 int main(int argc, char **argv)
 {
-    static path p = {.ends = {-1, -1}};
+    static tool t = {.path.ends = {-1, -1}};
+    tf_path *p = &t.path;
     char *end = NULL;
     if (argc == 2 && strcmp(argv[1], "--help") == 0) {
         usage(stdout);
@@ -177,21 +128,21 @@ int main(int argc, char **argv)
         return 2;
     }
     for (size_t i = 0; i < TF_PATH_WAYS; i++) {
-        p.ends[i] = open_end(argv[1 + i]);
-        if (p.ends[i] < 0) {
+        p->ends[i] = open_end(argv[1 + i]);
+        if (p->ends[i] < 0) {
             return 70;
         }
     }
     for (size_t i = 0; i < TF_PATH_WAYS; i++) {
-        tf_test_random_init(&p.ways[i].random, TF_PATH_WAYS * seed + i);
+        tf_test_random_init(&p->ways[i].random, TF_PATH_WAYS * seed + i);
     }
     (void)prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
     (void)puts("ready");
     (void)fflush(stdout);
-    int status = serve(&p);
+    int status = serve(&t);
     for (size_t i = 0; i < TF_PATH_WAYS; i++) {
-        tf_path_way_free(&p.ways[i]);
-        (void)close(p.ends[i]);
+        tf_path_way_free(&p->ways[i]);
+        (void)close(p->ends[i]);
     }
     return status;
 }

@@ -71,7 +71,23 @@ uint64_t tf_path_way_due(const tf_path_way *way);
 /* Takes the next one, whose bytes are the caller's to free; there is one. */
 tf_path_packet tf_path_way_take(tf_path_way *way);
 
+#define TF_PATH_NAT_END 0u
+
+/* A whole path, its devices with it. */
+typedef struct tf_path {
+    tf_path_way ways[TF_PATH_WAYS];
+    tf_path_nat nat;        /* at TF_PATH_NAT_END */
+    int ends[TF_PATH_WAYS]; /* TUN devices, not blocking; way i comes out of end i and goes to the other */
+} tf_path;
+
+/* CLOCK_MONOTONIC. */
+uint64_t tf_path_now(void);
+/* Takes in what has come out of an end; not all, if it is so much that others would wait. */
+void tf_path_read(tf_path *path, size_t end);
+/* What is due goes out; a device that is down or full loses it. When the next is due, TF_PATH_NEVER if none waits. */
+uint64_t tf_path_deliver(tf_path *path);
+
 /* One command line, split up in place; false: it is none, and nothing was changed. "stats" answers one line to out. */
-bool tf_path_command(tf_path_way ways[TF_PATH_WAYS], tf_path_nat *nat, char *line, FILE *out);
+bool tf_path_command(tf_path *path, char *line, FILE *out);
 
 #endif

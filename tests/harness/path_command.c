@@ -105,7 +105,7 @@ static void answer_stats(const tf_path_way ways[TF_PATH_WAYS], FILE *out)
     (void)fputc('\n', out);
 }
 
-bool tf_path_command(tf_path_way ways[TF_PATH_WAYS], tf_path_nat *nat, char *line, FILE *out)
+bool tf_path_command(tf_path *path, char *line, FILE *out)
 {
     char *words[WORDS_MAX] = {0};
     char *rest = NULL;
@@ -117,12 +117,12 @@ bool tf_path_command(tf_path_way ways[TF_PATH_WAYS], tf_path_nat *nat, char *lin
         words[count++] = word;
     }
     if (count == 1 && strcmp(words[0], "stats") == 0) {
-        answer_stats(ways, out);
+        answer_stats(path->ways, out);
         return true;
     }
     if (count == 1 && strcmp(words[0], "rebind") == 0) {
-        tf_path_nat_rebind(nat);
-    } else if (count < 2 || !set(ways, words)) {
+        tf_path_nat_rebind(&path->nat);
+    } else if (count < 2 || !set(path->ways, words)) {
         return false;
     }
     (void)fputs("ok\n", out);
