@@ -52,6 +52,13 @@ static inline void link_peer_free(link_peer *p)
     ck_assert_uint_eq(tf_test_heap_shared()->live_blocks, 0);
 }
 
+static inline tf_route_stats link_peer_stats(const link_peer *p, tf_route route)
+{
+    tf_link_stats stats;
+    tf_link_get_stats(p->link, &stats);
+    return stats.routes[route];
+}
+
 /* --- out --- */
 
 static inline void link_peer_parse(link_peer *p)

@@ -1,13 +1,6 @@
 /* The datagram slot of paths/link (PROTOCOL.md L7, L9, L12): what it copies, sheds and carries, and what it pads. */
 #include "tests/unit/link_peer.h"
 
-static tf_route_stats stats_of(const link_peer *p)
-{
-    tf_link_stats stats;
-    tf_link_get_stats(p->link, &stats);
-    return stats.routes[TF_ROUTE_DATAGRAM];
-}
-
 static void ack_packets(link_peer *p)
 {
     ck_assert_int_eq(link_peer_send_one(p, link_peer_packet_ack(1, 0, p->packet.number)), TF_OK);
@@ -80,11 +73,12 @@ START_TEST(datagram_copy_is_shed_after_5_ms_without_room)
     overfill(&p, &said);
     p.now = said + TF_COPY_WAIT - 1;
     (void)link_peer_pull_packet(&p);
-    ck_assert_uint_eq(stats_of(&p).shed, 0);
+    ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_DATAGRAM).shed, 0);
     p.now = said + TF_COPY_WAIT;
     ck_assert(!link_peer_pull_packet(&p));
-    ck_assert_uint_gt(stats_of(&p).shed, 10);
-    ck_assert_uint_eq(stats_of(&p).shed + stats_of(&p).sent_segments, WINDOW + 20);
+    const tf_route_stats stats = link_peer_stats(&p, TF_ROUTE_DATAGRAM);
+    ck_assert_uint_gt(stats.shed, 10);
+    ck_assert_uint_eq(stats.shed + stats.sent_segments, WINDOW + 20);
     link_peer_free(&p);
 }
 END_TEST
@@ -97,7 +91,7 @@ START_TEST(datagram_copy_that_the_stream_has_not_taken_is_not_shed)
     (void)pull_segments(&p);
     p.now += TF_COPY_WAIT;
     (void)link_peer_pull_packet(&p);
-    ck_assert_uint_eq(stats_of(&p).shed, 0);
+    ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_DATAGRAM).shed, 0);
     link_peer_free(&p);
 }
 END_TEST
@@ -108,7 +102,7 @@ START_TEST(datagram_full_window_lets_a_trickle_through)
     link_peer p;
     tf_time said = 0;
     overfill(&p, &said);
-    const tf_time srtt = stats_of(&p).srtt;
+    const tf_time srtt = link_peer_stats(&p, TF_ROUTE_DATAGRAM).srtt;
     p.now = said + 6 * TF_MS;
     for (unsigned i = 0; i < 5; i++) {
         say_many(&p, 3);
@@ -135,9 +129,9 @@ START_TEST(datagram_shed_copy_goes_after_all_when_it_does_not_arrive)
     ack_packets(&p);
     (void)pull_segments(&p);
     ack_packets(&p);
-    const uint64_t shed = stats_of(&p).shed;
+    const uint64_t shed = link_peer_stats(&p, TF_ROUTE_DATAGRAM).shed;
     ck_assert_uint_gt(shed, 10);
-    const tf_time due = said + 4 * stats_of(&p).srtt + TF_COPY_OVERDUE;
+    const tf_time due = said + 4 * link_peer_stats(&p, TF_ROUTE_DATAGRAM).srtt + TF_COPY_OVERDUE;
     ck_assert_uint_le(tf_link_deadline(p.link), due);
     p.now = due - 1;
     tf_link_tick(p.link, p.now);
@@ -211,17 +205,17 @@ START_TEST(datagram_mtu_probe_is_counted_and_asked_after)
 {
     link_peer p;
     make(&p);
-    uint64_t probes = stats_of(&p).probes;
+    uint64_t probes = link_peer_stats(&p, TF_ROUTE_DATAGRAM).probes;
     ck_assert_int_eq(link_peer_say(&p, "x"), TF_OK);
     ck_assert(link_peer_pull_packet(&p));
     pull_stream(&p);
     ck_assert_int_eq(link_peer_send_one(&p, link_peer_packet_ack(1, 0, p.packet.number)), TF_OK);
     ck_assert(link_peer_pull_packet(&p));
     ck_assert_uint_eq(p.packet.len, TF_PACKET_PLAIN_MAX);
-    ck_assert_uint_eq(stats_of(&p).probes, probes + 1);
-    ck_assert_uint_eq(stats_of(&p).in_flight, 0); /* outside the window */
+    ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_DATAGRAM).probes, probes + 1);
+    ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_DATAGRAM).in_flight, 0); /* outside the window */
     const uint64_t number = p.packet.number;
-    const tf_route_stats stats = stats_of(&p);
+    const tf_route_stats stats = link_peer_stats(&p, TF_ROUTE_DATAGRAM);
     const tf_time pto = stats.srtt + tf_time_max(4 * stats.rtt_var, TF_MS) + TF_LINK_ACK_DELAY;
     ck_assert_uint_eq(tf_link_deadline(p.link), p.now + pto);
     link_peer_wait(&p, pto - 1);
@@ -231,7 +225,7 @@ START_TEST(datagram_mtu_probe_is_counted_and_asked_after)
     ck_assert_ptr_nonnull(link_peer_find(&p, TF_FRAME_PING));
     ck_assert_uint_lt(p.packet.len, 200);
     ck_assert_int_eq(link_peer_send_one(&p, link_peer_packet_ack(1, number, number)), TF_OK);
-    ck_assert_uint_eq(stats_of(&p).mtu, TF_PACKET_MAX);
+    ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_DATAGRAM).mtu, TF_PACKET_MAX);
     link_peer_free(&p);
 }
 END_TEST
@@ -243,15 +237,15 @@ START_TEST(datagram_mtu_of_a_route_that_was_down_is_looked_for_anew)
     ck_assert_int_eq(link_peer_say(&p, "x"), TF_OK);
     link_peer_drain(&p);
     ack_packets(&p);
-    ck_assert_uint_eq(stats_of(&p).mtu, TF_PACKET_MAX);
+    ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_DATAGRAM).mtu, TF_PACKET_MAX);
     tf_link_datagram_down(p.link, p.now);
     link_peer_wait(&p, TF_SECOND);
     ck_assert(link_peer_pull_packet(&p));
     uint64_t token = link_peer_get(&p, TF_FRAME_PING)->u.token;
     ck_assert_int_eq(link_peer_send_packet_one(&p, 1, link_peer_token(TF_FRAME_PONG, token)), TF_OK);
     ck_assert_int_eq(tf_link_verdict(p.link, TF_ROUTE_DATAGRAM), TF_VERDICT_UP);
-    ck_assert_uint_eq(stats_of(&p).mtu, TF_PACKET_BASE);
-    ck_assert_uint_eq(stats_of(&p).mtu_falls, 0);
+    ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_DATAGRAM).mtu, TF_PACKET_BASE);
+    ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_DATAGRAM).mtu_falls, 0);
     link_peer_free(&p);
 }
 END_TEST
@@ -300,7 +294,7 @@ START_TEST(datagram_that_waits_for_the_pacer_is_due)
         }
         tf_time due = tf_link_deadline(p.link);
         ck_assert_uint_gt(due, p.now);
-        ck_assert_uint_le(due, said + stats_of(&p).srtt + 50 * TF_MS);
+        ck_assert_uint_le(due, said + link_peer_stats(&p, TF_ROUTE_DATAGRAM).srtt + 50 * TF_MS);
         if (segments < 30) {
             link_peer_wait(&p, 1); /* early does no harm */
             ck_assert_uint_le(tf_link_deadline(p.link), due);
@@ -308,7 +302,7 @@ START_TEST(datagram_that_waits_for_the_pacer_is_due)
             waits++;
         }
     }
-    ck_assert_uint_le(p.now, said + stats_of(&p).srtt);
+    ck_assert_uint_le(p.now, said + link_peer_stats(&p, TF_ROUTE_DATAGRAM).srtt);
     ck_assert_uint_gt(waits, 3);
     link_peer_free(&p);
 }
@@ -324,23 +318,23 @@ START_TEST(datagram_packet_of_acks_alone_is_not_waited_for)
         if (alone == 1) {
             tf_link_stream_down(p.link, p.now);
         }
-        ck_assert_uint_eq(stats_of(&p).in_flight, 0);
+        ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_DATAGRAM).in_flight, 0);
         ck_assert_int_eq(link_peer_send_packet_one(&p, 1, link_peer_message(0, "x")), TF_OK);
         ck_assert_int_eq(link_peer_send_packet_one(&p, 1, link_peer_message(1, "x")), TF_OK);
         ck_assert(link_peer_pull_packet(&p));
         ck_assert_uint_eq(link_peer_count(&p, TF_FRAME_LINK_ACK) + link_peer_count(&p, TF_FRAME_PACKET_ACK),
                           p.frame_count);
-        ck_assert_uint_eq(stats_of(&p).in_flight, 0);
+        ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_DATAGRAM).in_flight, 0);
         ck_assert_int_eq(link_peer_send_packet_one(&p, 1, link_peer_token(TF_FRAME_PING, 7)), TF_OK);
         ck_assert(link_peer_pull_packet(&p));
         ck_assert_ptr_nonnull(link_peer_find(&p, TF_FRAME_PONG));
-        ck_assert_uint_gt(stats_of(&p).in_flight, 0);
+        ck_assert_uint_gt(link_peer_stats(&p, TF_ROUTE_DATAGRAM).in_flight, 0);
         ck_assert_int_eq(link_peer_send_packet_one(&p, 1, link_peer_packet_ack(1, 0, p.packet.number)), TF_OK);
-        ck_assert_uint_eq(stats_of(&p).in_flight, 0);
+        ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_DATAGRAM).in_flight, 0);
         ck_assert_int_eq(link_peer_send_packet_one(&p, 1, link_peer_token(TF_FRAME_CHALLENGE, 7)), TF_OK);
         ck_assert(link_peer_pull_packet(&p));
         ck_assert_int_eq(link_peer_find(&p, TF_FRAME_RESPONSE) != NULL, alone == 1); /* else the stream has it */
-        ck_assert_int_eq(stats_of(&p).in_flight > 0, alone == 1);
+        ck_assert_int_eq(link_peer_stats(&p, TF_ROUTE_DATAGRAM).in_flight > 0, alone == 1);
         link_peer_free(&p);
     }
 }
@@ -387,8 +381,8 @@ START_TEST(datagram_carries_a_long_queue_that_was_shed)
     (void)pull_segments(&p);
     p.now = said + TF_COPY_WAIT;
     (void)pull_segments(&p);
-    ck_assert_uint_gt(stats_of(&p).shed, 150);
-    uint64_t sent = stats_of(&p).sent_segments;
+    ck_assert_uint_gt(link_peer_stats(&p, TF_ROUTE_DATAGRAM).shed, 150);
+    uint64_t sent = link_peer_stats(&p, TF_ROUTE_DATAGRAM).sent_segments;
     ack_packets(&p);
     tf_link_stream_down(p.link, p.now);
     for (unsigned i = 0; i < 100; i++) {
@@ -417,7 +411,7 @@ START_TEST(datagram_keepalive_counts_from_the_last_packet)
     make(&p);
     link_peer_wait(&p, TF_MS);
     link_peer_drain(&p);
-    const uint64_t probes = stats_of(&p).probes;
+    const uint64_t probes = link_peer_stats(&p, TF_ROUTE_DATAGRAM).probes;
     link_peer_wait(&p, 5 * TF_SECOND);
     ck_assert_int_eq(link_peer_send_packet_one(&p, 1, link_peer_token(TF_FRAME_PONG, 7)), TF_OK);
     link_peer_wait(&p, TF_LINK_ACK_DELAY);
@@ -425,10 +419,10 @@ START_TEST(datagram_keepalive_counts_from_the_last_packet)
     ck_assert_uint_eq(link_peer_count(&p, TF_FRAME_PING), 0);
     link_peer_wait(&p, TF_KEEPALIVE - 1);
     link_peer_drain(&p);
-    ck_assert_uint_eq(stats_of(&p).probes, probes);
+    ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_DATAGRAM).probes, probes);
     link_peer_wait(&p, 1);
     link_peer_drain(&p);
-    ck_assert_uint_eq(stats_of(&p).probes, probes + 1);
+    ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_DATAGRAM).probes, probes + 1);
     link_peer_free(&p);
 }
 END_TEST

@@ -2,13 +2,6 @@
  * it asks. All times are exact: they are the test's own. */
 #include "tests/unit/link_peer.h"
 
-static tf_route_stats stats_of(const link_peer *p)
-{
-    tf_link_stats stats;
-    tf_link_get_stats(p->link, &stats);
-    return stats.routes[TF_ROUTE_DATAGRAM];
-}
-
 static void ack_packets(link_peer *p, uint64_t first, uint64_t last)
 {
     ck_assert_int_eq(link_peer_send_packet_one(p, 1, link_peer_packet_ack(1, first, last)), TF_OK);
@@ -39,9 +32,9 @@ static void make(link_peer *p, tf_routes send_data, tf_time rtt)
     tf_link_stream_up(p->link, p->now, 2); /* a fresh one: its probes were not answered */
     link_peer_drain(p);
     link_peer_wait(p, 0);
-    ck_assert_uint_eq(stats_of(p).mtu, TF_PACKET_MAX);
-    ck_assert_uint_eq(stats_of(p).in_flight, 0);
-    ck_assert_uint_eq(stats_of(p).loss_ppm, 0);
+    ck_assert_uint_eq(link_peer_stats(p, TF_ROUTE_DATAGRAM).mtu, TF_PACKET_MAX);
+    ck_assert_uint_eq(link_peer_stats(p, TF_ROUTE_DATAGRAM).in_flight, 0);
+    ck_assert_uint_eq(link_peer_stats(p, TF_ROUTE_DATAGRAM).loss_ppm, 0);
 }
 
 /* One message, in a packet of its own; the number of that. */
@@ -89,7 +82,7 @@ START_TEST(loss_is_seen_by_three_later_numbers_or_by_time)
     ack_packets(&p, first + 3, first + 3);
     ck_assert_uint_eq(pull_segments(&p, &packets), 2); /* the first one, in two packets */
     ck_assert_uint_eq(packets, 2);
-    const tf_route_stats stats = stats_of(&p);
+    const tf_route_stats stats = link_peer_stats(&p, TF_ROUTE_DATAGRAM);
     ck_assert_uint_eq(stats.lost, 1);
     ck_assert_uint_gt(stats.loss_ppm, 0);
     const tf_time longest = tf_time_max(stats.srtt, stats.rtt_latest);
@@ -100,7 +93,7 @@ START_TEST(loss_is_seen_by_three_later_numbers_or_by_time)
     link_peer_wait(&p, 1);
     ck_assert_uint_eq(pull_segments(&p, &packets), 2); /* and the second */
     ck_assert_uint_eq(packets, 2);
-    ck_assert_uint_eq(stats_of(&p).lost, 2);
+    ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_DATAGRAM).lost, 2);
     link_peer_free(&p);
 }
 END_TEST
@@ -112,10 +105,10 @@ static bool is_lost_by(link_peer *p, uint64_t count, uint64_t *first)
     for (uint64_t i = 1; i < count; i++) {
         (void)send_one(p);
     }
-    uint64_t before = stats_of(p).lost;
+    uint64_t before = link_peer_stats(p, TF_ROUTE_DATAGRAM).lost;
     p->now += 20 * TF_MS;
     ack_packets(p, *first + count - 1, *first + count - 1);
-    return stats_of(p).lost > before;
+    return link_peer_stats(p, TF_ROUTE_DATAGRAM).lost > before;
 }
 
 /* What counted as lost and came after all: four times as many numbers are allowed for, up to three times, for 10 s. */
@@ -153,10 +146,10 @@ START_TEST(loss_forgets_packets_of_a_route_that_is_down)
     link_peer p;
     make(&p, TF_ROUTES_DATAGRAM, 20 * TF_MS);
     (void)send_one(&p);
-    ck_assert_uint_gt(stats_of(&p).in_flight, 0);
+    ck_assert_uint_gt(link_peer_stats(&p, TF_ROUTE_DATAGRAM).in_flight, 0);
     tf_link_datagram_down(p.link, p.now);
-    ck_assert_uint_eq(stats_of(&p).in_flight, 0);
-    ck_assert_uint_eq(stats_of(&p).lost, 1);
+    ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_DATAGRAM).in_flight, 0);
+    ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_DATAGRAM).lost, 1);
     link_peer_free(&p);
 }
 END_TEST
@@ -173,7 +166,7 @@ START_TEST(loss_of_the_route_gives_its_flight_up)
             link_peer_drain(&p);
         }
     }
-    ck_assert_uint_eq(stats_of(&p).in_flight, 0);
+    ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_DATAGRAM).in_flight, 0);
     link_peer_free(&p);
 }
 END_TEST
@@ -192,9 +185,9 @@ START_TEST(loss_of_what_the_system_refused_is_repaired_at_once)
     ck_assert_uint_eq(link_peer_count(&p, TF_FRAME_SEGMENT), 2);
     ck_assert_uint_gt(p.packet.len, TF_PACKET_PLAIN_BASE);
     tf_link_datagram_refused(p.link, p.now, p.packet.len + TF_PACKET_HEADER + TF_PACKET_TAG);
-    ck_assert_uint_eq(stats_of(&p).mtu, TF_PACKET_BASE);
-    ck_assert_uint_eq(stats_of(&p).mtu_falls, 1);
-    ck_assert_uint_eq(stats_of(&p).lost, 1);
+    ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_DATAGRAM).mtu, TF_PACKET_BASE);
+    ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_DATAGRAM).mtu_falls, 1);
+    ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_DATAGRAM).lost, 1);
     ck_assert(link_peer_pull_packet(&p));
     ck_assert_uint_eq(link_peer_count(&p, TF_FRAME_SEGMENT), 1); /* one fits */
     ck_assert_uint_le(p.packet.len, TF_PACKET_PLAIN_BASE);
@@ -216,7 +209,7 @@ START_TEST(loss_of_everything_is_asked_after_at_each_pto)
         tf_time last = p.now;
         (void)send_one(&p);
         ck_assert_int_eq(link_peer_find(&p, TF_FRAME_PADDING) == NULL, copies == 1);
-        const tf_route_stats stats = stats_of(&p);
+        const tf_route_stats stats = link_peer_stats(&p, TF_ROUTE_DATAGRAM);
         tf_time pto = stats.srtt + tf_time_max(4 * stats.rtt_var, TF_MS) + (copies == 1 ? 20 : 5) * TF_MS;
         const tf_time spans[] = {pto, pto, 2 * pto, 4 * pto};
         for (size_t i = 0; i < sizeof(spans) / sizeof(spans[0]); i++) {
@@ -247,12 +240,12 @@ START_TEST(loss_of_an_ack_makes_it_ask_with_a_ping)
     (void)send_one(&p);
     ck_assert_int_eq(link_peer_send_packet_one(&p, 1, link_peer_ack(tf_link_send_next(p.link))), TF_OK);
     link_peer_drain(&p);
-    const tf_route_stats stats = stats_of(&p);
+    const tf_route_stats stats = link_peer_stats(&p, TF_ROUTE_DATAGRAM);
     const tf_time pto = stats.srtt + tf_time_max(4 * stats.rtt_var, TF_MS) + TF_ASKED_DELAY;
     ck_assert_uint_le(tf_link_deadline(p.link), p.now + pto);
     link_peer_wait(&p, pto - 1);
     link_peer_drain(&p);
-    ck_assert_uint_eq(stats_of(&p).probes, stats.probes);
+    ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_DATAGRAM).probes, stats.probes);
     link_peer_wait(&p, 1);
     ck_assert(link_peer_pull_packet(&p));
     ck_assert_ptr_nonnull(link_peer_find(&p, TF_FRAME_PING));
@@ -287,12 +280,12 @@ START_TEST(loss_of_many_in_a_row_closes_the_window)
     link_peer p;
     make(&p, TF_ROUTES_DATAGRAM, 20 * TF_MS);
     (void)send_one(&p);
-    ck_assert_uint_ge(stats_of(&p).cwnd, (size_t)(TF_CWND_INITIAL));
+    ck_assert_uint_ge(link_peer_stats(&p, TF_ROUTE_DATAGRAM).cwnd, (size_t)(TF_CWND_INITIAL));
     for (unsigned i = 0; i < 60; i++) {
         link_peer_wait(&p, 10 * TF_MS);
         link_peer_drain(&p);
     }
-    ck_assert_uint_eq(stats_of(&p).cwnd, (size_t)(TF_CWND_MIN));
+    ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_DATAGRAM).cwnd, (size_t)(TF_CWND_MIN));
     link_peer_free(&p);
 }
 END_TEST
@@ -322,7 +315,7 @@ START_TEST(loss_of_eight_packets_stalls_the_route)
     for (unsigned count = 5; count < 7; count++) { /* and the two packets of the first PTO */
         link_peer p;
         make(&p, TF_ROUTES_BOTH, TF_MS);
-        const tf_route_stats stats = stats_of(&p);
+        const tf_route_stats stats = link_peer_stats(&p, TF_ROUTE_DATAGRAM);
         const tf_time pto = stats.srtt + tf_time_max(4 * stats.rtt_var, TF_MS) + TF_LINK_ACK_DELAY;
         const tf_time stall = tf_time_max(2 * stats.srtt + 4 * stats.rtt_var + 25 * TF_MS, 30 * TF_MS);
         ck_assert_uint_lt(stall, 2 * pto);
@@ -341,7 +334,7 @@ START_TEST(loss_of_those_after_an_ack_stalls_the_route_later)
     (void)send_one(&p);
     p.now += TF_MS;
     ack_packets(&p, first, first);
-    const tf_route_stats stats = stats_of(&p);
+    const tf_route_stats stats = link_peer_stats(&p, TF_ROUTE_DATAGRAM);
     const tf_time stall = tf_time_max(2 * stats.srtt + 4 * stats.rtt_var + 25 * TF_MS, 30 * TF_MS);
     ck_assert_uint_eq(stalls_after(&p, 8), stall);
     link_peer_free(&p);
@@ -352,7 +345,7 @@ START_TEST(loss_of_one_packet_stalls_the_route_after_the_second_pto)
 {
     link_peer p;
     make(&p, TF_ROUTES_BOTH, TF_MS);
-    const tf_route_stats stats = stats_of(&p);
+    const tf_route_stats stats = link_peer_stats(&p, TF_ROUTE_DATAGRAM);
     ck_assert_uint_eq(stalls_after(&p, 1), 2 * (stats.srtt + TF_MS + TF_LINK_ACK_DELAY));
     ack_all(&p);
     ck_assert_int_eq(tf_link_verdict(p.link, TF_ROUTE_DATAGRAM), TF_VERDICT_UP);
@@ -375,7 +368,7 @@ START_TEST(loss_of_several_is_seen_at_once)
     ack_packets(&p, first + 1, first + 1);
     ck_assert_uint_eq(pull_segments(&p, &packets), 0);
     ack_packets(&p, first + 5, first + 5);
-    ck_assert_uint_eq(stats_of(&p).lost, 2);
+    ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_DATAGRAM).lost, 2);
     ck_assert(link_peer_pull_packet(&p));
     ck_assert_uint_eq(link_peer_count(&p, TF_FRAME_SEGMENT), 2);
     const tf_frame *again = link_peer_get(&p, TF_FRAME_SEGMENT);
@@ -399,10 +392,10 @@ START_TEST(loss_is_none_of_any_range_that_is_acked)
     ack.u.packet_ack.ranges[2] = (tf_range){first, first};
     p.now += 20 * TF_MS;
     ck_assert_int_eq(link_peer_send_packet_one(&p, 1, ack), TF_OK);
-    ck_assert_uint_eq(stats_of(&p).lost, 1); /* the second */
+    ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_DATAGRAM).lost, 1); /* the second */
     ack_packets(&p, first + 3, first + 3);
-    ck_assert_uint_eq(stats_of(&p).lost, 1);
-    ck_assert_uint_eq(stats_of(&p).in_flight, 0);
+    ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_DATAGRAM).lost, 1);
+    ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_DATAGRAM).in_flight, 0);
     link_peer_free(&p);
 }
 END_TEST
@@ -419,7 +412,7 @@ START_TEST(loss_is_none_before_a_later_packet_was_acked)
     for (unsigned i = 0; i < 20; i++) {
         link_peer_wait(&p, 2 * TF_MS);
         link_peer_drain(&p); /* it is asked after, no more */
-        ck_assert_uint_eq(stats_of(&p).lost, 0);
+        ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_DATAGRAM).lost, 0);
     }
     link_peer_free(&p);
 }

@@ -95,7 +95,7 @@ START_TEST(link_move_asks_both_addresses_under_all_keys)
         ck_assert_uint_ne(all.candidate[generation].token, all.current[generation].token);
     }
     /* Whatever made the address known allows for as much (three times its size). */
-    ck_assert_uint_le(all.candidate[1].bytes + all.candidate[2].bytes, 3 * SMALLEST_PACKET);
+    ck_assert_uint_le(all.candidate[1].bytes + all.candidate[2].bytes, (size_t)3 * SMALLEST_PACKET);
     link_peer_free(&p);
 }
 END_TEST
@@ -224,20 +224,17 @@ END_TEST
 START_TEST(link_move_measures_no_round_trips_meanwhile)
 {
     link_peer p;
-    tf_link_stats stats;
     link_peer_defaults(&p);
     link_peer_new(&p);
     link_peer_up(&p, 1);
     tf_link_datagram_moved(p.link, p.now);
-    tf_link_get_stats(p.link, &stats);
-    const uint64_t samples = stats.routes[TF_ROUTE_DATAGRAM].rtt_samples;
+    const uint64_t samples = link_peer_stats(&p, TF_ROUTE_DATAGRAM).rtt_samples;
     ck_assert_int_eq(link_peer_say(&p, "x"), TF_OK);
     link_peer_drain(&p);
     p.now += TF_MS;
     ck_assert_int_eq(link_peer_send_packet_one(&p, 1, link_peer_packet_ack(1, 0, p.packet.number)), TF_OK);
-    tf_link_get_stats(p.link, &stats);
-    ck_assert_uint_eq(stats.routes[TF_ROUTE_DATAGRAM].in_flight, 0);
-    ck_assert_uint_eq(stats.routes[TF_ROUTE_DATAGRAM].rtt_samples, samples);
+    ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_DATAGRAM).in_flight, 0);
+    ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_DATAGRAM).rtt_samples, samples);
     link_peer_free(&p);
 }
 END_TEST

@@ -76,15 +76,27 @@ static void step_ring(tf_link_ring *ring, tf_test_random *random)
     }
 }
 
+static void begin(tf_link_ring *ring, tf_link_pool *pool, uint64_t first, size_t max_segments, size_t max_bytes)
+{
+    tf_link_pool_init(pool, tf_test_mem());
+    tf_link_ring_init(ring, tf_test_mem(), pool, first);
+    ring->max_segments = max_segments;
+    ring->max_bytes = max_bytes;
+}
+
+static void end(tf_link_ring *ring, tf_link_pool *pool)
+{
+    tf_link_ring_free(ring);
+    tf_link_pool_trim(pool);
+    ck_assert_uint_eq(tf_test_heap_shared()->live_blocks, 0);
+}
+
 START_TEST(ring_is_like_a_list_of_flags)
 {
     static const uint64_t firsts[] = {0, 7, UINT64_C(1) << 32, UINT64_MAX - 60000};
     tf_link_pool pool;
-    tf_link_pool_init(&pool, tf_test_mem());
     tf_link_ring ring;
-    tf_link_ring_init(&ring, tf_test_mem(), &pool, firsts[_i]);
-    ring.max_segments = RING_MAX;
-    ring.max_bytes = 1000;
+    begin(&ring, &pool, firsts[_i], RING_MAX, 1000);
     ring_is = (ring_model){.first = firsts[_i], .floor = firsts[_i], .next = firsts[_i]};
     tf_test_random random;
     tf_test_random_init(&random, (uint64_t)_i);
@@ -103,20 +115,15 @@ START_TEST(ring_is_like_a_list_of_flags)
         count++;
     }
     ck_assert_uint_eq(count, ring.queued);
-    tf_link_ring_free(&ring);
-    tf_link_pool_trim(&pool);
-    ck_assert_uint_eq(tf_test_heap_shared()->live_blocks, 0);
+    end(&ring, &pool);
 }
 END_TEST
 
 START_TEST(ring_queued_goes_as_often_as_asked)
 {
     tf_link_pool pool;
-    tf_link_pool_init(&pool, tf_test_mem());
     tf_link_ring ring;
-    tf_link_ring_init(&ring, tf_test_mem(), &pool, 0);
-    ring.max_segments = 4;
-    ring.max_bytes = 4;
+    begin(&ring, &pool, 0, 4, 4);
     ck_assert_int_eq(tf_link_ring_reserve(&ring, 2), TF_OK);
     ck_assert_int_eq(tf_link_ring_push(&ring, 0, 3, tf_slice_str("a")), TF_OK);
     ck_assert_int_eq(tf_link_ring_push(&ring, 0, 3, tf_slice_str("b")), TF_OK);
@@ -133,8 +140,7 @@ START_TEST(ring_queued_goes_as_often_as_asked)
         tf_link_ring_queued_sent(&ring, 1);
     }
     ck_assert(!tf_link_ring_next_queued(&ring, 0, &seq));
-    tf_link_ring_free(&ring);
-    tf_link_pool_trim(&pool);
+    end(&ring, &pool);
 }
 END_TEST
 
@@ -142,11 +148,8 @@ END_TEST
 START_TEST(ring_ack_says_whether_it_was_news)
 {
     tf_link_pool pool;
-    tf_link_pool_init(&pool, tf_test_mem());
     tf_link_ring ring;
-    tf_link_ring_init(&ring, tf_test_mem(), &pool, 5);
-    ring.max_segments = 8;
-    ring.max_bytes = 8;
+    begin(&ring, &pool, 5, 8, 8);
     ck_assert_int_eq(tf_link_ring_reserve(&ring, 4), TF_OK);
     for (unsigned i = 0; i < 4; i++) {
         ck_assert_int_eq(tf_link_ring_push(&ring, 0, 3, tf_slice_str("a")), TF_OK);
@@ -160,19 +163,15 @@ START_TEST(ring_ack_says_whether_it_was_news)
     ck_assert_uint_eq(ring.bytes, 2);
     ck_assert(tf_link_ring_ack_below(&ring, 9));
     ck_assert(!tf_link_ring_ack_below(&ring, 9));
-    tf_link_ring_free(&ring);
-    tf_link_pool_trim(&pool);
+    end(&ring, &pool);
 }
 END_TEST
 
 START_TEST(ring_that_gave_its_memory_back_goes_on)
 {
     tf_link_pool pool;
-    tf_link_pool_init(&pool, tf_test_mem());
     tf_link_ring ring;
-    tf_link_ring_init(&ring, tf_test_mem(), &pool, 0);
-    ring.max_segments = 8;
-    ring.max_bytes = 8;
+    begin(&ring, &pool, 0, 8, 8);
     for (uint64_t i = 0; i < 3; i++) {
         ck_assert_int_eq(tf_link_ring_reserve(&ring, 1), TF_OK);
         ck_assert_int_eq(tf_link_ring_push(&ring, 0, 3, tf_slice_str("a")), TF_OK);
@@ -183,7 +182,7 @@ START_TEST(ring_that_gave_its_memory_back_goes_on)
         tf_link_pool_trim(&pool);
         ck_assert_uint_eq(tf_test_heap_shared()->live_blocks, 0);
     }
-    tf_link_ring_free(&ring);
+    end(&ring, &pool);
 }
 END_TEST
 

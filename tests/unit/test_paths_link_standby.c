@@ -36,13 +36,6 @@ static void ack_all(link_peer *p)
     ck_assert_int_eq(link_peer_send_one(p, link_peer_packet_ack(1, 0, p->packet.number)), TF_OK);
 }
 
-static tf_route_stats stats_of(const link_peer *p, tf_route route)
-{
-    tf_link_stats stats;
-    tf_link_get_stats(p->link, &stats);
-    return stats.routes[route];
-}
-
 START_TEST(standby_route_has_no_segments_while_another_flows)
 {
     for (size_t i = 0; i < TF_ROUTE_COUNT; i++) {
@@ -57,7 +50,7 @@ START_TEST(standby_route_has_no_segments_while_another_flows)
             ck_assert_uint_ge(pulled(&p, other), 1);
             ack_all(&p);
         }
-        ck_assert_uint_eq(stats_of(&p, route).sent_segments, 0);
+        ck_assert_uint_eq(link_peer_stats(&p, route).sent_segments, 0);
         link_peer_free(&p);
     }
 }
@@ -95,7 +88,7 @@ START_TEST(standby_datagrams_carry_without_a_stream_and_a_second_longer)
     ck_assert(link_peer_pull_packet(&p)); /* at once, from the first that is not acked */
     ck_assert_uint_eq(link_peer_get(&p, TF_FRAME_SEGMENT)->u.segment.seq, 2);
     link_peer_drain(&p);
-    ck_assert_uint_eq(stats_of(&p, TF_ROUTE_DATAGRAM).retired, 0); /* what was acked was never meant for it */
+    ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_DATAGRAM).retired, 0); /* what was acked was never meant for it */
     tf_link_stream_up(p.link, p.now, 1);
     ack_all(&p);
     link_peer_drain(&p);
@@ -133,7 +126,7 @@ START_TEST(standby_stream_carries_when_datagrams_are_down)
     (void)link_peer_pull_stream(&p);
     ck_assert_uint_eq(link_peer_count(&p, TF_FRAME_SEGMENT), 2);
     ck_assert_uint_eq(link_peer_get(&p, TF_FRAME_SEGMENT)->u.segment.seq, 2);
-    ck_assert_uint_eq(stats_of(&p, TF_ROUTE_STREAM).retired, 0);
+    ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_STREAM).retired, 0);
     link_peer_free(&p);
 }
 END_TEST
@@ -145,14 +138,14 @@ START_TEST(standby_route_is_probed_once_a_second_while_there_is_traffic)
     link_peer_wait(&p, 2 * TF_SECOND);
     link_peer_drain(&p);
     ack_all(&p);
-    uint64_t before = stats_of(&p, TF_ROUTE_DATAGRAM).probes;
+    uint64_t before = link_peer_stats(&p, TF_ROUTE_DATAGRAM).probes;
     for (unsigned i = 0; i < 2000; i++) {
         ck_assert_int_eq(link_peer_say(&p, "x"), TF_OK);
         link_peer_drain(&p);
         link_peer_wait(&p, 10 * TF_MS);
         ack_all(&p);
     }
-    uint64_t probes = stats_of(&p, TF_ROUTE_DATAGRAM).probes - before;
+    uint64_t probes = link_peer_stats(&p, TF_ROUTE_DATAGRAM).probes - before;
     ck_assert_uint_ge(probes, 19);
     ck_assert_uint_le(probes, 24);
     before += probes;
@@ -161,7 +154,7 @@ START_TEST(standby_route_is_probed_once_a_second_while_there_is_traffic)
         link_peer_drain(&p);
         ack_all(&p);
     }
-    ck_assert_uint_le(stats_of(&p, TF_ROUTE_DATAGRAM).probes - before, 1);
+    ck_assert_uint_le(link_peer_stats(&p, TF_ROUTE_DATAGRAM).probes - before, 1);
     link_peer_free(&p);
 }
 END_TEST

@@ -2,16 +2,9 @@
 #include "paths/link_recv.h"
 #include "tests/unit/link_peer.h"
 
-static tf_route_stats stats_of(const link_peer *p, tf_route route)
-{
-    tf_link_stats stats;
-    tf_link_get_stats(p->link, &stats);
-    return stats.routes[route];
-}
-
 static uint64_t late_in_all(const link_peer *p, tf_route route)
 {
-    const tf_route_stats stats = stats_of(p, route);
+    const tf_route_stats stats = link_peer_stats(p, route);
     uint64_t sum = 0;
     for (size_t i = 0; i < TF_LATE_BUCKETS; i++) {
         sum += stats.late[i];
@@ -45,13 +38,13 @@ START_TEST(link_second_copy_is_counted_by_its_lateness)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         tf_route first = i % 2 == 0 ? TF_ROUTE_STREAM : TF_ROUTE_DATAGRAM;
         tf_route second = i % 2 == 0 ? TF_ROUTE_DATAGRAM : TF_ROUTE_STREAM;
-        uint64_t before = stats_of(&p, second).late[rows[i].bucket];
+        uint64_t before = link_peer_stats(&p, second).late[rows[i].bucket];
         uint64_t all = late_in_all(&p, second);
         uint64_t other = late_in_all(&p, first);
         copy(&p, first, i);
         p.now += rows[i].late;
         copy(&p, second, i);
-        ck_assert_uint_eq(stats_of(&p, second).late[rows[i].bucket], before + 1);
+        ck_assert_uint_eq(link_peer_stats(&p, second).late[rows[i].bucket], before + 1);
         copy(&p, second, i); /* a third one is none */
         copy(&p, first, i);
         ck_assert_uint_eq(late_in_all(&p, second), all + 1);
@@ -137,8 +130,8 @@ START_TEST(link_only_copies_are_counted_while_the_other_route_is_up)
             copy(&p, route, seq);
         }
         link_peer_wait(&p, TF_KEEPALIVE); /* idle: no other copy is waited for any more */
-        ck_assert_uint_eq(stats_of(&p, route).only, 5);
-        ck_assert_uint_eq(stats_of(&p, other).only, 0);
+        ck_assert_uint_eq(link_peer_stats(&p, route).only, 5);
+        ck_assert_uint_eq(link_peer_stats(&p, other).only, 0);
         link_peer_free(&p);
     }
 }

@@ -1,13 +1,6 @@
 /* The stream slot of paths/link (PROTOCOL.md L6, L8): when it stalls and flows again, and what it counts. */
 #include "tests/unit/link_peer.h"
 
-static tf_route_stats stats_of(const link_peer *p)
-{
-    tf_link_stats stats;
-    tf_link_get_stats(p->link, &stats);
-    return stats.routes[TF_ROUTE_STREAM];
-}
-
 /* A stream alone, with round trips of 20 ms. */
 static void make(link_peer *p)
 {
@@ -50,7 +43,7 @@ static tf_time wait_for_verdict(link_peer *p, tf_verdict verdict)
 
 static tf_time stall_span(const link_peer *p)
 {
-    const tf_route_stats stats = stats_of(p);
+    const tf_route_stats stats = link_peer_stats(p, TF_ROUTE_STREAM);
     return tf_time_max(2 * stats.srtt + 4 * stats.rtt_var + 25 * TF_MS, 30 * TF_MS);
 }
 
@@ -141,11 +134,11 @@ START_TEST(stream_down_stops_what_it_was_waited_for)
     const uint64_t token = link_peer_get(&p, TF_FRAME_PING)->u.token;
     ck_assert_int_eq(link_peer_say(&p, "x"), TF_OK);
     tf_link_stream_down(p.link, p.now);
-    ck_assert_uint_eq(stats_of(&p).lost, 1);                        /* the other one never went */
-    ck_assert_uint_eq(tf_link_deadline(p.link), p.now + TF_SECOND); /* until it is unreachable */
+    ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_STREAM).lost, 1); /* the other one never went */
+    ck_assert_uint_eq(tf_link_deadline(p.link), p.now + TF_SECOND);  /* until it is unreachable */
     tf_link_stream_down(p.link, p.now);
-    ck_assert_uint_eq(stats_of(&p).lost, 1);
-    ck_assert_uint_eq(stats_of(&p).downs, 1);
+    ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_STREAM).lost, 1);
+    ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_STREAM).downs, 1);
     ck_assert_int_eq(link_peer_send_one(&p, link_peer_token(TF_FRAME_PONG, token)), TF_OK); /* read before its end */
     ck_assert_int_eq(tf_link_verdict(p.link, TF_ROUTE_STREAM), TF_VERDICT_DOWN);
     link_peer_free(&p);
@@ -172,16 +165,16 @@ START_TEST(stream_counts_what_went_twice_and_what_need_not_go)
     ck_assert_int_eq(link_peer_send_packet_one(&p, 1, ack), TF_OK);
     (void)link_peer_pull_stream(&p);
     ck_assert_uint_eq(link_peer_count(&p, TF_FRAME_SEGMENT), 2);
-    ck_assert_uint_eq(stats_of(&p).retired, 4);
-    ck_assert_uint_eq(stats_of(&p).sent_segments, 2);
-    ck_assert_uint_eq(stats_of(&p).sent_bytes, 2);
-    ck_assert_uint_eq(stats_of(&p).repaired, 0);
+    ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_STREAM).retired, 4);
+    ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_STREAM).sent_segments, 2);
+    ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_STREAM).sent_bytes, 2);
+    ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_STREAM).repaired, 0);
     tf_link_stream_up(p.link, p.now, 2);
     (void)link_peer_pull_stream(&p);
     ck_assert_uint_eq(link_peer_count(&p, TF_FRAME_SEGMENT), 2);
-    ck_assert_uint_eq(stats_of(&p).repaired, 2);
-    ck_assert_uint_eq(stats_of(&p).lost, 2);
-    ck_assert_uint_eq(stats_of(&p).retired, 5);
+    ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_STREAM).repaired, 2);
+    ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_STREAM).lost, 2);
+    ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_STREAM).retired, 5);
     link_peer_free(&p);
 }
 END_TEST
