@@ -1,7 +1,7 @@
 """Counts what ctest wrote with --output-junit: python3 junit.py FILE NAME
 
-One line a program on stdout; "PASSED FAILED SKIPPED" on file descriptor 3. A program that ends with the summary of Check
-counts with each of its tests, any other as one.
+One line a program on stdout, with how long it took if that is a second or more; "PASSED FAILED SKIPPED" on file
+descriptor 3. A program that ends with the summary of Check counts with each of its tests, any other as one.
 """
 import os
 import re
@@ -47,7 +47,8 @@ def main():
         word = "failed" if numbers[1] else "skipped" if numbers[2] and not numbers[0] else "ok"
         passed, failed, skipped = numbers
         what = f"{passed} passed, {failed} failed, {skipped} skipped" if sum(numbers) > 1 else reason
-        print(f"{word:8} {case.get('name')}" + (f": {what}" if what else ""))
+        took = float(case.get("time", 0))
+        print(f"{word:8} {case.get('name')}" + (f": {what}" if what else "") + (f" ({took:.0f} s)" if took >= 1 else ""))
     if sum(sums) == 0:
         print(f"skipped  {name}: there are no such tests")
         sums[2] = 1
