@@ -23,6 +23,7 @@ typedef struct stub_store {
     bool done;             /* refused, to be polled */
     size_t groups;
     size_t largest; /* group */
+    size_t finds;   /* of channels */
 } stub_store;
 
 static inline void stub_pass(stub_store *stub, tf_store_group *group)
@@ -95,6 +96,7 @@ static inline tf_err stub_channel_find(void *ctx, tf_slice name, tf_store_channe
 {
     stub_store *stub = ctx;
     tf_err err = stub->inner.table->channel_find(stub->inner.ctx, name, out);
+    stub->finds++;
     if (err == TF_OK && stub->gone_below > out->first) {
         out->first = stub->gone_below;
     }

@@ -366,6 +366,11 @@ START_TEST(calls_key_that_is_not_optional_is_missed)
 }
 END_TEST
 
+/* A send that ends with its origin, and the two keys of that. */
+#define ORIGIN "83 a9 636c69656e745f6964 a1 61 a4 626f6479 c4 00 a6 6f726967696e "
+#define NODE "a4 6e6f6465 c4 20 1111111111111111111111111111111111111111111111111111111111111111 "
+#define INSTANCE "a8 696e7374616e6365 01 "
+
 START_TEST(calls_value_out_of_range_is_refused)
 {
     static const struct {
@@ -379,6 +384,9 @@ START_TEST(calls_value_out_of_range_is_refused)
         {1, "83 a9 636c69656e745f6964 a1 61 a4 626f6479 c4 00 a7 65787069726573 cf 8000000000000000", false},
         {1, "83 a9 636c69656e745f6964 a1 61 a4 626f6479 c4 00 a4 6d657461 c4 00", true}, /* an empty meta */
         {1, "83 a9 636c69656e745f6964 a1 61 a4 626f6479 c4 00 a4 6d657461 a1 61", false}, /* a str for meta */
+        {1, ORIGIN "82 " NODE INSTANCE, true},
+        {1, ORIGIN "81 " NODE, false}, /* an origin without an instance */
+        {1, ORIGIN "81 " INSTANCE, false},
         {2, "82 a4 66726f6d 01 a7 64757261626c65 a0", false},     /* durable: "" */
         {2, "82 a4 66726f6d 01 a7 64757261626c65 a3 612f62", false}, /* durable: "a/b" */
         {2, "82 a4 66726f6d 01 a7 64757261626c65 a3 612d62", true},

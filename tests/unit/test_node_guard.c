@@ -123,6 +123,22 @@ START_TEST(guard_out_of_shared_room_or_memory_overflows)
 }
 END_TEST
 
+START_TEST(guard_out_of_room_or_memory_for_its_first_overflows)
+{
+    for (int by_memory = 0; by_memory < 2; by_memory++) {
+        fixture f;
+        begin(&f, 8, by_memory != 0 ? 8 : 0);
+        tf_test_heap_fail_at(&f.heap, 0, true);
+        tf_guard_refused_first(&f.guard, key_of(1), TF_REFUSAL_STORE_FULL);
+        tf_guard_told(&f.guard, 10);
+        ck_assert(tf_guard_is_up(&f.guard));
+        ck_assert(!tf_guard_allows(&f.guard, key_of(1), 9));
+        ck_assert(tf_guard_allows(&f.guard, key_of(1), 10));
+        end(&f, by_memory != 0 ? 8 : 0);
+    }
+}
+END_TEST
+
 START_TEST(guard_keeps_the_code_that_raised_it)
 {
     fixture f;
@@ -385,6 +401,7 @@ int main(void)
         guard_allows_what_acks_every_refusal,
         guard_that_overflowed_is_lifted_by_an_ack_alone,
         guard_out_of_shared_room_or_memory_overflows,
+        guard_out_of_room_or_memory_for_its_first_overflows,
         guard_keeps_the_code_that_raised_it,
         guard_puts_what_had_been_accepted_before_all_others,
         guard_forgets_what_will_not_come_back,

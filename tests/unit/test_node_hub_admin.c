@@ -354,6 +354,18 @@ START_TEST(retention_by_count_and_bytes_holds_with_slack_and_is_exact_at_the_tic
 }
 END_TEST
 
+START_TEST(retention_by_bytes_asks_the_store_only_after_growth)
+{
+    static setup s;
+    const tf_retention keeps = {.pattern = tf_slice_str("*"), .max_bytes = UINT64_C(1) << 30};
+    begin_with(&s, &(tf_hub_config){.retention = &keeps, .retention_count = 1});
+    size_t finds = s.node->stub.finds;
+    raw_send_range(s.raw, 1, 50);
+    ck_assert_uint_eq(s.node->stub.finds, finds);
+    end(&s);
+}
+END_TEST
+
 START_TEST(retention_by_age_reaches_channels_that_are_not_in_memory)
 {
     setup s;
@@ -550,6 +562,7 @@ int main(void)
         admin_gaps_are_what_cannot_be_had,
         admin_read_says_what_it_lacks,
         retention_by_count_and_bytes_holds_with_slack_and_is_exact_at_the_tick,
+        retention_by_bytes_asks_the_store_only_after_growth,
         retention_by_age_reaches_channels_that_are_not_in_memory,
         retention_of_a_channel_in_memory_brings_no_other,
         retention_forgets_keys_apart_from_messages,

@@ -238,6 +238,32 @@ START_TEST(limits_channels_in_memory_are_bounded)
 END_TEST
 
 /* All that a connection brings together, not only each origin behind it, however many they are. */
+/* Whichever allocation fails: the channel is there or it is not. */
+START_TEST(limits_channels_without_memory_are_not_brought)
+{
+    static setup s;
+    tf_channel *channels[100];
+    begin(&s);
+    for (unsigned i = 0; i < 100; i++) {
+        char name[8];
+        tf_err err = TF_ERR_NOMEM;
+        tf_slice slice = tf_slice_of(name, (size_t)snprintf(name, sizeof(name), "c-%u", i));
+        for (uint64_t k = 0; err != TF_OK; k++) {
+            tf_test_heap_fail_at(&s.w.heap, k, false);
+            err = tf_hub_channel_bring(s.node->hub, slice, &channels[i]);
+            ck_assert(err == TF_OK || err == TF_ERR_NOMEM);
+            ck_assert(tf_channels_find(&s.node->hub->channels, slice) == (err == TF_OK ? channels[i] : NULL));
+        }
+        tf_test_heap_fail_never(&s.w.heap);
+    }
+    for (unsigned i = 0; i < 100; i++) {
+        channels[i]->uses++;
+        tf_hub_channel_release(s.node->hub, channels[i]);
+    }
+    end(&s);
+}
+END_TEST
+
 START_TEST(limits_total_rate_of_a_relay_holds)
 {
     static setup s;
@@ -375,6 +401,7 @@ int main(void)
         limits_what_a_sender_hears_of_itself_without_echo,
         limits_subscription_that_begins_later_leaves_the_others_alone,
         limits_channels_in_memory_are_bounded,
+        limits_channels_without_memory_are_not_brought,
         limits_total_rate_of_a_relay_holds,
         limits_origins_are_let_go_with_what_they_were_kept_for,
         limits_rate_of_a_relay_does_not_overflow,

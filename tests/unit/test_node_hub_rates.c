@@ -28,6 +28,18 @@ START_TEST(rate_burst_is_had_at_once_and_the_rest_by_and_by)
 }
 END_TEST
 
+START_TEST(rate_is_full_after_any_time)
+{
+    const tf_rate_limit limit = {1 << 10, UINT64_C(1) << 31};
+    for (unsigned shift = 42; shift < 64; shift++) { /* the microseconds times the rate overflow */
+        tf_rate rate;
+        tf_rate_init(&rate, &limit, 0);
+        tf_rate_take(&rate, &limit, 0, limit.burst);
+        ck_assert(tf_rate_is_full(&rate, &limit, UINT64_C(1) << shift));
+    }
+}
+END_TEST
+
 START_TEST(rate_holds_in_the_long_run)
 {
     tf_test_random random;
@@ -263,6 +275,7 @@ int main(void)
 {
     const TTest *const tests[] = {
         rate_burst_is_had_at_once_and_the_rest_by_and_by,
+        rate_is_full_after_any_time,
         rate_holds_in_the_long_run,
         rate_of_more_than_the_burst_counts_as_the_burst,
         hub_rate_lets_a_window_through_and_says_when_to_come_again,
