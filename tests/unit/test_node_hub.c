@@ -385,6 +385,7 @@ START_TEST(hub_opens_that_wait_for_a_creation_are_bounded)
     setup s;
     tf_local promises[TF_HUB_OPENS_MAX + 1];
     static const uint8_t args[] = {0x81, 0xa7, 'c', 'h', 'a', 'n', 'n', 'e', 'l', 0xa1, 'x'};
+    static const uint8_t empty_map[] = {0x80};
     begin(&s);
     s.node->stub.hold = true;
     for (size_t i = 0; i <= TF_HUB_OPENS_MAX; i++) {
@@ -393,6 +394,9 @@ START_TEST(hub_opens_that_wait_for_a_creation_are_bounded)
     }
     raw_settle(s.raw);
     ck_assert_str_eq(raw_outcome(s.raw, promises[TF_HUB_OPENS_MAX]), "overloaded");
+    tf_local close = raw_call(s.raw, s.raw->channel, "close", tf_slice_of(empty_map, 1), TF_LOCAL_NONE);
+    raw_settle(s.raw);
+    ck_assert_str_eq(raw_outcome(s.raw, close), "overloaded");
     ck_assert(stub_release(&s.node->stub));
     raw_settle(s.raw);
     ck_assert_str_eq(raw_outcome(s.raw, promises[0]), "acked");

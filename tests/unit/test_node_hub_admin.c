@@ -472,6 +472,26 @@ START_TEST(retention_forgets_keys_apart_from_messages)
 }
 END_TEST
 
+START_TEST(retention_forgets_keys_of_a_channel_once_at_a_time)
+{
+    setup s;
+    const tf_retention keeps = {.pattern = tf_slice_str("room"), .dedup_age_ms = 100000};
+    tf_hub_stats stats;
+    begin_with(&s, &(tf_hub_config){.retention = &keeps, .retention_count = 1});
+    raw_send_range(s.raw, 1, 3);
+    s.node->stub.hold = true;
+    for (unsigned i = 0; i < 5; i++) {
+        jump(&s, 150000);
+        tf_hub_get_stats(s.node->hub, &stats);
+        ck_assert_uint_eq(stats.committing, 1);
+    }
+    stub_let_go(&s.node->stub);
+    raw_settle(s.raw);
+    ck_assert_int_gt(stored(&s).keys_since_ms, 0);
+    end(&s);
+}
+END_TEST
+
 /* S2: without an age they live as long as the channel, also those of messages that are gone. */
 START_TEST(retention_of_messages_alone_forgets_no_keys)
 {
@@ -566,6 +586,7 @@ int main(void)
         retention_by_age_reaches_channels_that_are_not_in_memory,
         retention_of_a_channel_in_memory_brings_no_other,
         retention_forgets_keys_apart_from_messages,
+        retention_forgets_keys_of_a_channel_once_at_a_time,
         retention_of_messages_alone_forgets_no_keys,
         retention_walks_many_channels_in_pages,
         retention_without_policies_wakes_nobody,
