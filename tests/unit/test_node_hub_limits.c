@@ -314,6 +314,32 @@ START_TEST(limits_origins_are_let_go_with_what_they_were_kept_for)
 }
 END_TEST
 
+/* Whichever allocation fails: a send is answered, or its connection ends, and it comes again by the next. */
+START_TEST(limits_send_of_an_origin_without_memory_is_not_forgotten)
+{
+    bool failed = true;
+    for (uint64_t k = 0; failed; k++) {
+        static setup s;
+        begin_as(&s, true, NULL);
+        tf_local sent = raw_send_origin(s.raw, "a", tf_slice_str("x"), &(tf_who){world_id(50), 1});
+        world_raw_pump(&s.w, s.raw->end);
+        (void)world_move(&s.w, raw_pair(s.raw), 0);
+        tf_test_heap_fail_at(&s.w.heap, k, false);
+        world_end_turn(&s.w, s.node);
+        failed = s.w.heap.failures > 0;
+        tf_test_heap_fail_never(&s.w.heap);
+        if (s.node->failures == 0) {
+            raw_settle(s.raw);
+            ck_assert_str_ne(raw_outcome(s.raw, sent), "waiting");
+        } else {
+            ck_assert_int_eq(s.node->last_failure, TF_ERR_NOMEM);
+        }
+        world_free(&s.w);
+        free(s.raw);
+    }
+}
+END_TEST
+
 /* However large a rate is, what a relay may save up of it has an end. */
 START_TEST(limits_rate_of_a_relay_does_not_overflow)
 {
@@ -404,6 +430,7 @@ int main(void)
         limits_channels_without_memory_are_not_brought,
         limits_total_rate_of_a_relay_holds,
         limits_origins_are_let_go_with_what_they_were_kept_for,
+        limits_send_of_an_origin_without_memory_is_not_forgotten,
         limits_rate_of_a_relay_does_not_overflow,
         limits_a_window_of_large_messages_is_taken,
         limits_fault_of_a_peer_is_told_in_words,

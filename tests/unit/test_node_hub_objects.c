@@ -443,6 +443,32 @@ START_TEST(objects_call_that_waits_outlives_its_caller)
 }
 END_TEST
 
+/* What waited at a promise here, and is for the node itself once that is decided: whoever would be served is gone. */
+START_TEST(objects_request_that_waits_is_not_served_without_its_caller)
+{
+    static setup s;
+    begin(&s);
+    tf_local promise = TF_LOCAL_NONE;
+    ck_assert_int_eq(tf_hub_promise_new(s.node->hub, &s, &promise), TF_OK);
+    (void)call(&s, tf_hub_peer_root(raw_pair(s.peer)->end[1].conn), "later", &(tf_mention){promise, TF_REF_PROMISE}, 1);
+    (void)tell_promise(&s, raw_ask_text(s.peer, raw_got(s.peer, "later")->ref, "open", "", TF_LOCAL_NONE));
+    tf_local result = next(&s, TF_APP_CALL).refs[0].local;
+    ck_assert_int_eq(tf_hub_hold(s.node->hub, result, &s), TF_OK);
+    raw_lose(&s.peer);
+    tf_answer root = {.promise = promise, .kind = TF_RESOLUTION_OBJECT, .object = {s.node->hub->root.local, TF_REF_OBJECT}};
+    ck_assert_int_eq(tf_hub_resolve(s.node->hub, s.w.now, &root, 1), TF_OK);
+    world_settle(&s.w);
+    bool told = false;
+    tf_app_event event;
+    while (tf_hub_next_app_event(s.node->hub, &event)) {
+        told = told || (event.type == TF_APP_SETTLED && event.local == result &&
+                        tf_slice_eq(event.data, tf_code_rejection(TF_CODE_DISCONNECTED)));
+    }
+    ck_assert(told);
+    end(&s);
+}
+END_TEST
+
 /* -- bounds (P7) --------------------------------------------------------------------------------------------------- */
 
 /* A connection has a quarter; what is refused does not pass what comes behind it (P6). */
@@ -535,6 +561,7 @@ int main(void)
         objects_freed_one_is_revoked_and_its_waiting_calls_with_it,
         objects_freed_one_is_not_told_to_be_gone,
         objects_call_that_waits_outlives_its_caller,
+        objects_request_that_waits_is_not_served_without_its_caller,
         objects_calls_that_nobody_takes_are_bounded_and_keep_their_order,
         objects_calls_that_nobody_takes_are_bounded_in_all,
         objects_failed_allocation_leaks_nothing,
