@@ -87,6 +87,8 @@ static void choose_cast(plan *p, tf_test_random *r)
     (KIND_BIT(STEP_SEND) | KIND_BIT(STEP_PACKETS) | KIND_BIT(STEP_PIPE) | KIND_BIT(STEP_HOLE) | KIND_BIT(STEP_BURST) | \
      KIND_BIT(STEP_CUT) | KIND_BIT(STEP_CLOSED) | KIND_BIT(STEP_CLOCK))
 
+#define LOSS_MAX 50u /* of a route that is well: what is lost comes a little later */
+
 static void choose_kinds(plan *p, tf_test_random *r)
 {
     uint32_t all = KIND_BIT(STEP_KIND_COUNT) - 1;
@@ -126,6 +128,7 @@ void plan_make(plan *p, uint64_t seed, world_size size)
     p->rate = one_in(&r, 8) && !p->healthy ? 10 + draw(&r, 90) : 0;
     p->commit_bytes = one_in(&r, 8) && !p->healthy ? 200 + draw(&r, 4000) : 0;
     p->longest = one_in(&r, 4) ? 100 * TF_MS : 10 * TF_MS;
+    p->loss = p->healthy && p->well == TF_ROUTE_DATAGRAM && one_in(&r, 2) ? 1 + draw(&r, LOSS_MAX) : 0;
 }
 
 void plan_set_disk(plan *p, disk_kind kind)

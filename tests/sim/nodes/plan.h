@@ -69,6 +69,7 @@ typedef struct plan {
     tf_time span;      /* of troubles */
     bool healthy;      /* P3: one route of each connection is well; it is the same for all */
     tf_route well;
+    unsigned loss; /* of datagrams, in thousandths, though it is their route that is well */
     bool objects; /* clients call each other's */
     bool own_ids; /* client ids are the application's: it can send again after a restart */
     bool big_bodies;

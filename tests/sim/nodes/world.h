@@ -95,7 +95,7 @@ struct world {
     uint64_t deliveries;
     uint64_t acks;
     uint64_t losses; /* of sessions */
-    tf_time latest;  /* by how much something came later than the way takes, where P3 is checked */
+    tf_time latest;  /* by how much something came later than the way takes, where P3 is checked and nothing lost */
 };
 
 /* Runs a world to its end; the trace. */
