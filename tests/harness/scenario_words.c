@@ -1,4 +1,5 @@
 /* Words and numbers of a scenario's lines. */
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -118,6 +119,19 @@ void tf_scenario_error(tf_scenario_parser *p, const char *format, ...)
     errors->count++;
 }
 
+/* A bound as its users would write it: in the largest unit that it is whole in. */
+static void tell_bound(tf_scenario_parser *p, const char *what, const char *word, tf_scenario_unit which, uint64_t bound,
+                       bool is_least)
+{
+    const unit *units = kinds[which].units;
+    size_t best = 0;
+    for (size_t i = 1; i < UNITS_MAX && units[i].suffix != NULL; i++) {
+        best = bound % units[i].scale == 0 ? i : best;
+    }
+    tf_scenario_error(p, "%s %s: too %s; %" PRIu64 "%s is the %s", what, word, is_least ? "small" : "large",
+                      bound / units[best].scale, units[best].suffix, is_least ? "least" : "most");
+}
+
 bool tf_scenario_take_number(tf_scenario_parser *p, const char *what, tf_scenario_unit which, const uint64_t range[2],
                              uint64_t *out)
 {
@@ -131,7 +145,8 @@ bool tf_scenario_take_number(tf_scenario_parser *p, const char *what, tf_scenari
         return false;
     }
     if (*out < range[0] || *out > range[1]) {
-        tf_scenario_error(p, "%s %s: too %s", what, word, *out < range[0] ? "small" : "large");
+        bool is_low = *out < range[0];
+        tell_bound(p, what, word, which, range[is_low ? 0 : 1], is_low);
         return false;
     }
     return true;
