@@ -340,6 +340,32 @@ START_TEST(limits_send_of_an_origin_without_memory_is_not_forgotten)
 }
 END_TEST
 
+/* Whichever allocation fails: the connection belongs to the hub, or it is as it was. */
+START_TEST(limits_connection_without_memory_is_not_attached)
+{
+    static setup s;
+    begin(&s);
+    tf_conn_config config = raw_pair(s.raw)->end[1].conn->config;
+    config.link.peer_instance = 99;
+    tf_err err = TF_ERR_NOMEM;
+    uint64_t k = 0;
+    for (; err != TF_OK; k++) {
+        tf_conn *conn = NULL;
+        ck_assert_int_eq(tf_conn_new(&conn, &config, s.w.now), TF_OK);
+        tf_test_heap_fail_at(&s.w.heap, k, false);
+        err = tf_hub_attach(s.node->hub, s.w.now, conn);
+        tf_test_heap_fail_never(&s.w.heap);
+        ck_assert(err == TF_OK ? conn->hub == s.node->hub : err == TF_ERR_NOMEM && conn->hub == NULL);
+        if (err == TF_OK) {
+            tf_hub_detach(s.node->hub, s.w.now, conn);
+        }
+        tf_conn_free(conn);
+    }
+    ck_assert_uint_gt(k, 1);
+    end(&s);
+}
+END_TEST
+
 /* However large a rate is, what a relay may save up of it has an end. */
 START_TEST(limits_rate_of_a_relay_does_not_overflow)
 {
@@ -407,6 +433,7 @@ START_TEST(limits_fault_of_a_peer_is_told_in_words)
             told = told || (event.type == TF_LINK_EVENT_CLOSED && tf_slice_eq(event.reason, tf_slice_str(rows[i].text)));
         }
         ck_assert_msg(told, "row %zu: %s", i, raw_pair(bad)->end[1].conn->failure_text);
+        ck_assert_str_eq(raw_pair(bad)->end[1].conn->failure_text, rows[i].text);
         world_disconnect(&s.w, raw_pair(bad));
         free(bad);
     }
@@ -431,6 +458,7 @@ int main(void)
         limits_total_rate_of_a_relay_holds,
         limits_origins_are_let_go_with_what_they_were_kept_for,
         limits_send_of_an_origin_without_memory_is_not_forgotten,
+        limits_connection_without_memory_is_not_attached,
         limits_rate_of_a_relay_does_not_overflow,
         limits_a_window_of_large_messages_is_taken,
         limits_fault_of_a_peer_is_told_in_words,

@@ -54,6 +54,24 @@ START_TEST(names_published_object_is_found_and_called)
 }
 END_TEST
 
+START_TEST(names_call_goes_on_in_the_turn_in_which_it_came)
+{
+    static setup s;
+    begin(&s, NULL);
+    ck_assert_str_eq(raw_publish(s.host, "echo/1", s.object), "acked");
+    tf_local found = raw_lookup(s.caller, "echo/1");
+    raw_settle_both(s.caller, s.host);
+    (void)raw_ask_text(s.caller, found, "say", "hello", TF_LOCAL_NONE);
+    world_raw_pump(&s.w, s.caller->end);
+    (void)world_move(&s.w, raw_pair(s.caller), 0);
+    world_end_turn(&s.w, s.node);
+    (void)world_move(&s.w, raw_pair(s.host), 1); /* to the host; the node has no other turn */
+    (void)raw_take(s.host, SIZE_MAX);
+    ck_assert(raw_is_text(raw_called(s.host, "say"), "hello"));
+    end(&s);
+}
+END_TEST
+
 START_TEST(names_same_node_replaces_and_another_may_not)
 {
     static setup s;
@@ -349,6 +367,7 @@ int main(void)
 {
     const TTest *const tests[] = {
         names_published_object_is_found_and_called,
+        names_call_goes_on_in_the_turn_in_which_it_came,
         names_same_node_replaces_and_another_may_not,
         names_node_that_comes_back_takes_its_names_over,
         names_withdrawn_one_is_not_found_and_its_object_let_go,

@@ -187,6 +187,14 @@ START_TEST(hub_rate_of_bytes_counts_bodies)
     promises[4] = raw_send_origin(s.raw, "4", tf_slice_of(body, sizeof(body)), NULL);
     raw_settle(s.raw);
     ck_assert_str_eq(raw_outcome(s.raw, promises[4]), "acked");
+    tf_hub_set_rates(s.node->hub, s.w.now, 0, 1000); /* a reload; it begins with a burst */
+    for (unsigned i = 5; i < 10; i++) {
+        char id[8];
+        (void)snprintf(id, sizeof(id), "%u", i);
+        promises[0] = raw_send_origin(s.raw, id, tf_slice_of(body, sizeof(body)), NULL);
+        raw_settle(s.raw);
+    }
+    ck_assert_uint_eq(retry_after(&s, promises[0]), 1000);
     end(&s);
 }
 END_TEST
