@@ -203,6 +203,8 @@ static void write_segments(tf_link *link, tf_writer *w, tf_link_sent_packet *pac
                 return;
             }
             entry->copy = TF_LINK_COPY_FLYING;
+        } else {
+            link->stats[TF_ROUTE_DATAGRAM].retired++;
         }
         d->next++;
     }

@@ -159,6 +159,29 @@ START_TEST(link_numbers_end_before_2_to_the_64)
 }
 END_TEST
 
+/* Which are counted, all of them. */
+START_TEST(link_copies_of_what_came_by_the_stream_are_not_made)
+{
+    link_peer p;
+    link_peer_defaults(&p);
+    link_peer_new(&p);
+    link_peer_up(&p, 1);
+    for (unsigned i = 0; i < 6; i++) {
+        ck_assert_int_eq(link_peer_say(&p, "x"), TF_OK);
+    }
+    ck_assert_uint_eq(link_peer_pull_stream(&p), 6);
+    tf_frame ack = link_peer_ack(3);
+    ack.u.link_ack.range_count = 1;
+    ack.u.link_ack.ranges[0] = (tf_range){4, 4};
+    ck_assert_int_eq(link_peer_send_one(&p, ack), TF_OK);
+    ck_assert(link_peer_pull_packet(&p));
+    ck_assert_uint_eq(link_peer_count(&p, TF_FRAME_SEGMENT), 2); /* 3 and 5 */
+    ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_DATAGRAM).retired, 4);
+    ck_assert_int_eq(link_peer_send_one(&p, link_peer_ack(6)), TF_OK);
+    link_peer_free(&p);
+}
+END_TEST
+
 START_TEST(link_acked_segment_is_sent_by_no_route)
 {
     link_peer p;
@@ -522,6 +545,7 @@ int main(void)
         link_window_of_bytes_is_kept,
         link_message_beyond_the_window_is_taken_piece_by_piece,
         link_numbers_end_before_2_to_the_64,
+        link_copies_of_what_came_by_the_stream_are_not_made,
         link_acked_segment_is_sent_by_no_route,
         link_is_busy_while_a_route_may_bring_what_is_missing,
         link_new_stream_begins_with_the_first_unacked,
