@@ -182,6 +182,27 @@ START_TEST(link_copies_of_what_came_by_the_stream_are_not_made)
 }
 END_TEST
 
+/* Messages flow by a route that may have them, once it is there. */
+START_TEST(link_that_carries_is_one_with_a_route_for_messages)
+{
+    static const uint8_t routes[] = {TF_ROUTES_STREAM, TF_ROUTES_DATAGRAM, TF_ROUTES_BOTH};
+    for (size_t i = 0; i < 3; i++) {
+        link_peer p;
+        link_peer_defaults(&p);
+        p.config.send_data = routes[i];
+        link_peer_new(&p);
+        ck_assert(!tf_link_is_carrying(p.link));
+        tf_link_stream_up(p.link, p.now, 1);
+        ck_assert(tf_link_is_carrying(p.link) == ((routes[i] & TF_ROUTES_STREAM) != 0));
+        link_peer_up(&p, 1);
+        ck_assert(tf_link_is_carrying(p.link));
+        tf_link_stream_down(p.link, p.now);
+        ck_assert(tf_link_is_carrying(p.link) == ((routes[i] & TF_ROUTES_DATAGRAM) != 0));
+        link_peer_free(&p);
+    }
+}
+END_TEST
+
 START_TEST(link_acked_segment_is_sent_by_no_route)
 {
     link_peer p;
@@ -546,6 +567,7 @@ int main(void)
         link_message_beyond_the_window_is_taken_piece_by_piece,
         link_numbers_end_before_2_to_the_64,
         link_copies_of_what_came_by_the_stream_are_not_made,
+        link_that_carries_is_one_with_a_route_for_messages,
         link_acked_segment_is_sent_by_no_route,
         link_is_busy_while_a_route_may_bring_what_is_missing,
         link_new_stream_begins_with_the_first_unacked,
