@@ -320,6 +320,33 @@ START_TEST(link_failing_allocation_loses_nothing)
 }
 END_TEST
 
+/* Out of order, so that they are kept. */
+START_TEST(link_packet_without_memory_ends_the_link_or_is_there)
+{
+    tf_test_heap *heap = tf_test_heap_shared();
+    bool failed = true;
+    for (uint64_t k = 0; failed; k++) {
+        link_peer p;
+        link_peer_defaults(&p);
+        link_peer_new(&p);
+        link_peer_up(&p, 1);
+        uint64_t failures = heap->failures;
+        tf_test_heap_fail_at(heap, k, false);
+        tf_err err = link_peer_send_packet_one(&p, 1, link_peer_message(1, "one"));
+        failed = heap->failures > failures;
+        tf_test_heap_fail_never(heap);
+        ck_assert_int_eq(err, failed ? TF_ERR_NOMEM : TF_OK);
+        ck_assert(k > 0 || failed);
+        if (!failed) {
+            ck_assert_int_eq(link_peer_send_packet_one(&p, 1, link_peer_message(0, "zero")), TF_OK);
+            link_peer_expect(&p, "zero", TF_ROUTE_DATAGRAM);
+            link_peer_expect(&p, "one", TF_ROUTE_DATAGRAM);
+        }
+        link_peer_free(&p);
+    }
+}
+END_TEST
+
 START_TEST(link_idle_is_small)
 {
     size_t live = tf_test_heap_shared()->live_bytes;
@@ -373,6 +400,7 @@ int main(void)
     tcase_add_test(tcase, link_flood_of_probes_is_bounded);
     tcase_add_test(tcase, link_latest_challenges_are_answered);
     tcase_add_loop_test(tcase, link_failing_allocation_loses_nothing, 0, 2);
+    tcase_add_test(tcase, link_packet_without_memory_ends_the_link_or_is_there);
     tcase_add_test(tcase, link_idle_is_small);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
