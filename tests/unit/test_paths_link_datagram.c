@@ -427,12 +427,37 @@ START_TEST(datagram_keepalive_counts_from_the_last_packet)
 }
 END_TEST
 
+/* After a PTO two packets go, however full the window and however much waits (RFC 9002 section 6.2.4). */
+START_TEST(datagram_full_window_lets_two_probes_through_a_pto)
+{
+    link_peer p;
+    make(&p);
+    tf_link_stream_down(p.link, p.now);
+    say_many(&p, 3 * WINDOW);
+    while (pull_segments(&p) > 0) {
+        link_peer_wait(&p, 0);
+    }
+    size_t most = 0; /* at once; a single one is the trickle */
+    for (unsigned i = 0; i < 50; i++) {
+        size_t packets = 0;
+        link_peer_wait(&p, 10 * TF_MS);
+        while (link_peer_pull_packet(&p)) {
+            packets += link_peer_count(&p, TF_FRAME_SEGMENT) > 0 ? 1 : 0;
+        }
+        most = packets > most ? packets : most;
+    }
+    ck_assert_uint_eq(most, 2);
+    link_peer_free(&p);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
         datagram_copy_is_shed_after_5_ms_without_room,
         datagram_copy_that_the_stream_has_not_taken_is_not_shed,
         datagram_full_window_lets_a_trickle_through,
+        datagram_full_window_lets_two_probes_through_a_pto,
         datagram_shed_copy_goes_after_all_when_it_does_not_arrive,
         datagram_carries_what_was_shed_when_the_stream_ends,
         datagram_route_that_is_down_asks_with_base_packets,

@@ -251,6 +251,7 @@ START_TEST(loss_of_an_ack_makes_it_ask_with_a_ping)
     ck_assert_ptr_nonnull(link_peer_find(&p, TF_FRAME_PING));
     ck_assert_ptr_null(link_peer_find(&p, TF_FRAME_SEGMENT));
     ck_assert(!link_peer_pull_packet(&p)); /* one is enough */
+    ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_DATAGRAM).probes, stats.probes + 1);
     link_peer_free(&p);
 }
 END_TEST

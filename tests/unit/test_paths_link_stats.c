@@ -132,6 +132,9 @@ START_TEST(link_only_copies_are_counted_while_the_other_route_is_up)
         link_peer_wait(&p, TF_KEEPALIVE); /* idle: no other copy is waited for any more */
         ck_assert_uint_eq(link_peer_stats(&p, route).only, 5);
         ck_assert_uint_eq(link_peer_stats(&p, other).only, 0);
+        copy(&p, route, 20);
+        link_peer_wait(&p, TF_KEEPALIVE); /* idle once more: none is counted again */
+        ck_assert_uint_eq(link_peer_stats(&p, route).only, 5);
         link_peer_free(&p);
     }
 }
