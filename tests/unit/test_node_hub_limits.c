@@ -1,5 +1,5 @@
 /* node/hub: bounds of its own and what is told at them: reads that wait, channels in memory, the total rate of a relay;
- * why a connection was ended. */
+ * why a connection was ended; and that nothing is half done where memory runs out. */
 #include "proto/mp.h"
 #include "tests/support/check_main.h"
 #include "tests/unit/raw_room.h"
