@@ -1,4 +1,5 @@
 /* The datagram slot of paths/link (PROTOCOL.md L7, L9, L12): what it copies, sheds and carries, and what it pads. */
+#include "paths/link_sent.h"
 #include "tests/unit/link_peer.h"
 
 static void ack_packets(link_peer *p)
@@ -195,6 +196,45 @@ START_TEST(datagram_route_that_is_down_asks_with_base_packets)
     ck_assert(link_peer_pull_packet(&p));
     ck_assert_ptr_nonnull(link_peer_find(&p, TF_FRAME_PING));
     ck_assert_uint_eq(p.packet.len, TF_PACKET_PLAIN_BASE);
+    link_peer_free(&p);
+}
+END_TEST
+
+/* However long nobody answers, it asks, and keeps no record of all that. */
+START_TEST(datagram_route_that_is_down_asks_for_ever)
+{
+    link_peer p;
+    make(&p);
+    tf_link_datagram_down(p.link, p.now);
+    const uint64_t asked = link_peer_stats(&p, TF_ROUTE_DATAGRAM).probes;
+    size_t live = 0;
+    for (unsigned i = 0; i < 2 * TF_LINK_SENT_MAX; i++) {
+        link_peer_wait(&p, TF_KEEPALIVE);
+        link_peer_drain(&p);
+        live = i == 20 ? tf_test_heap_shared()->live_bytes : live;
+    }
+    ck_assert_uint_ge(link_peer_stats(&p, TF_ROUTE_DATAGRAM).probes, asked + 2 * TF_LINK_SENT_MAX);
+    ck_assert_uint_le(tf_test_heap_shared()->live_bytes, live);
+    link_peer_free(&p);
+}
+END_TEST
+
+/* Packets that only ack are not acked themselves: they leave no record. */
+START_TEST(datagram_acks_alone_go_for_ever)
+{
+    link_peer p;
+    make(&p);
+    tf_link_stream_down(p.link, p.now);
+    link_peer_drain(&p);
+    for (unsigned i = 0; i < 2 * TF_LINK_SENT_MAX; i++) {
+        for (unsigned k = 0; k < 2; k++) { /* every second one is acked at once */
+            ck_assert_int_eq(link_peer_send_packet_one(&p, 1, link_peer_message(2 * i + k, "x")), TF_OK);
+            link_peer_expect(&p, "x", TF_ROUTE_DATAGRAM);
+        }
+        link_peer_wait(&p, 1);
+        ck_assert(link_peer_pull_packet(&p));
+        ck_assert_ptr_nonnull(link_peer_find(&p, TF_FRAME_LINK_ACK));
+    }
     link_peer_free(&p);
 }
 END_TEST
@@ -461,6 +501,8 @@ int main(void)
         datagram_shed_copy_goes_after_all_when_it_does_not_arrive,
         datagram_carries_what_was_shed_when_the_stream_ends,
         datagram_route_that_is_down_asks_with_base_packets,
+        datagram_route_that_is_down_asks_for_ever,
+        datagram_acks_alone_go_for_ever,
         datagram_mtu_probe_is_counted_and_asked_after,
         datagram_mtu_of_a_route_that_was_down_is_looked_for_anew,
         datagram_mtu_probe_under_keys_that_are_gone_goes_again,
