@@ -2,6 +2,8 @@
 #include "tests/support/check_main.h"
 #include "tests/unit/raw_room.h"
 
+static const uint8_t empty_map[] = {0x80}; /* the arguments of a method without any */
+
 /* -- S1, S9: one send ---------------------------------------------------------------------------------------------- */
 
 START_TEST(hub_send_is_acked_with_id_seq_and_timestamp)
@@ -276,7 +278,6 @@ END_TEST
 START_TEST(hub_closed_channel_refuses_new_sends_and_acks_resends)
 {
     setup s;
-    static const uint8_t empty_map[] = {0x80};
     begin(&s);
     tf_local first = raw_send(s.raw, "a", "one");
     raw_settle(s.raw);
@@ -306,7 +307,6 @@ END_TEST
 START_TEST(hub_closed_channel_says_so_before_it_looks_at_the_window)
 {
     setup s;
-    static const uint8_t empty_map[] = {0x80};
     tf_hub_config config = {.max_in_flight = 1};
     begin_with(&s, &config);
     (void)raw_call(s.raw, s.raw->channel, "close", tf_slice_of(empty_map, 1), TF_LOCAL_NONE);
@@ -385,7 +385,6 @@ START_TEST(hub_opens_that_wait_for_a_creation_are_bounded)
     setup s;
     tf_local promises[TF_HUB_OPENS_MAX + 1];
     static const uint8_t args[] = {0x81, 0xa7, 'c', 'h', 'a', 'n', 'n', 'e', 'l', 0xa1, 'x'};
-    static const uint8_t empty_map[] = {0x80};
     begin(&s);
     s.node->stub.hold = true;
     for (size_t i = 0; i <= TF_HUB_OPENS_MAX; i++) {
@@ -410,7 +409,6 @@ START_TEST(hub_message_pipelined_to_a_result_is_answered)
 {
     setup s;
     static const uint8_t args[] = {0x81, 0xa7, 'c', 'h', 'a', 'n', 'n', 'e', 'l', 0xa1, 'x'};
-    static const uint8_t empty_map[] = {0x80};
     begin(&s);
     s.node->stub.hold = true;
     tf_local open = raw_call(s.raw, tf_session_peer_root(s.raw->end->conn->session), "open",

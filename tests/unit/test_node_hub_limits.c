@@ -237,7 +237,6 @@ START_TEST(limits_channels_in_memory_are_bounded)
 }
 END_TEST
 
-/* All that a connection brings together, not only each origin behind it, however many they are. */
 /* Whichever allocation fails: the channel is there or it is not. */
 START_TEST(limits_channels_without_memory_are_not_brought)
 {
@@ -264,6 +263,7 @@ START_TEST(limits_channels_without_memory_are_not_brought)
 }
 END_TEST
 
+/* All that a connection brings together, not only each origin behind it, however many they are. */
 START_TEST(limits_total_rate_of_a_relay_holds)
 {
     static setup s;

@@ -282,14 +282,22 @@ START_TEST(objects_promise_of_a_call_that_nobody_holds_is_not_told)
 }
 END_TEST
 
+/* One of the application, of which the peer has been told; *seen is what it is to the peer. */
+static tf_local own_promise(setup *s, tf_local *seen)
+{
+    tf_local promise = TF_LOCAL_NONE;
+    ck_assert_int_eq(tf_hub_promise_new(s->node->hub, s, &promise), TF_OK);
+    (void)call(s, tf_hub_peer_root(raw_pair(s->peer)->end[1].conn), "later", &(tf_mention){promise, TF_REF_PROMISE}, 1);
+    *seen = raw_got(s->peer, "later")->ref;
+    return promise;
+}
+
 START_TEST(objects_own_promise_is_decided_here)
 {
     static setup s;
+    tf_local seen = TF_LOCAL_NONE;
     begin(&s);
-    tf_local promise = TF_LOCAL_NONE;
-    ck_assert_int_eq(tf_hub_promise_new(s.node->hub, &s, &promise), TF_OK);
-    (void)call(&s, tf_hub_peer_root(raw_pair(s.peer)->end[1].conn), "later", &(tf_mention){promise, TF_REF_PROMISE}, 1);
-    tf_local seen = raw_got(s.peer, "later")->ref;
+    tf_local promise = own_promise(&s, &seen);
     tf_answer answer = {.promise = promise, .kind = TF_RESOLUTION_DATA, .data = tf_slice_str("now")};
     ck_assert_int_eq(tf_hub_resolve(s.node->hub, s.w.now, &answer, 1), TF_OK);
     raw_settle(s.peer);
@@ -447,11 +455,10 @@ END_TEST
 START_TEST(objects_request_that_waits_is_not_served_without_its_caller)
 {
     static setup s;
+    tf_local seen = TF_LOCAL_NONE;
     begin(&s);
-    tf_local promise = TF_LOCAL_NONE;
-    ck_assert_int_eq(tf_hub_promise_new(s.node->hub, &s, &promise), TF_OK);
-    (void)call(&s, tf_hub_peer_root(raw_pair(s.peer)->end[1].conn), "later", &(tf_mention){promise, TF_REF_PROMISE}, 1);
-    (void)tell_promise(&s, raw_ask_text(s.peer, raw_got(s.peer, "later")->ref, "open", "", TF_LOCAL_NONE));
+    tf_local promise = own_promise(&s, &seen);
+    (void)tell_promise(&s, raw_ask_text(s.peer, seen, "open", "", TF_LOCAL_NONE));
     tf_local result = next(&s, TF_APP_CALL).refs[0].local;
     ck_assert_int_eq(tf_hub_hold(s.node->hub, result, &s), TF_OK);
     raw_lose(&s.peer);

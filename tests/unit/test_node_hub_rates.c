@@ -166,33 +166,36 @@ START_TEST(hub_rate_counts_no_duplicates_and_keeps_the_order)
 }
 END_TEST
 
+/* A send of 1000 bytes, settled. */
+static tf_local send_body(setup *s, unsigned number)
+{
+    char id[8];
+    static char body[1000];
+    (void)snprintf(id, sizeof(id), "%u", number);
+    memset(body, 'x', sizeof(body));
+    tf_local promise = raw_send_origin(s->raw, id, tf_slice_of(body, sizeof(body)), NULL);
+    raw_settle(s->raw);
+    return promise;
+}
+
 START_TEST(hub_rate_of_bytes_counts_bodies)
 {
     setup s;
-    static char body[1000];
     begin_with(&s, &(tf_hub_config){.rate_bytes = 2000, .commit_bytes_per_peer = 4000, .max_in_flight = 32});
-    memset(body, 'x', sizeof(body));
     tf_local promises[5];
     for (unsigned i = 0; i < 5; i++) {
-        char id[8];
-        (void)snprintf(id, sizeof(id), "%u", i);
-        promises[i] = raw_send_origin(s.raw, id, tf_slice_of(body, sizeof(body)), NULL);
-        raw_settle(s.raw);
+        promises[i] = send_body(&s, i);
     }
     for (unsigned i = 0; i < 4; i++) {
         ck_assert_str_eq(raw_outcome(s.raw, promises[i]), "acked");
     }
     ck_assert_uint_eq(retry_after(&s, promises[4]), 500);
     wait_ms(&s, 500);
-    promises[4] = raw_send_origin(s.raw, "4", tf_slice_of(body, sizeof(body)), NULL);
-    raw_settle(s.raw);
+    promises[4] = send_body(&s, 4);
     ck_assert_str_eq(raw_outcome(s.raw, promises[4]), "acked");
     tf_hub_set_rates(s.node->hub, s.w.now, 0, 1000); /* a reload; it begins with a burst */
     for (unsigned i = 5; i < 10; i++) {
-        char id[8];
-        (void)snprintf(id, sizeof(id), "%u", i);
-        promises[0] = raw_send_origin(s.raw, id, tf_slice_of(body, sizeof(body)), NULL);
-        raw_settle(s.raw);
+        promises[0] = send_body(&s, i);
     }
     ck_assert_uint_eq(retry_after(&s, promises[0]), 1000);
     end(&s);

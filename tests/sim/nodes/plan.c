@@ -87,8 +87,6 @@ static void choose_cast(plan *p, tf_test_random *r)
     (KIND_BIT(STEP_SEND) | KIND_BIT(STEP_PACKETS) | KIND_BIT(STEP_PIPE) | KIND_BIT(STEP_HOLE) | KIND_BIT(STEP_BURST) | \
      KIND_BIT(STEP_CUT) | KIND_BIT(STEP_CLOSED) | KIND_BIT(STEP_CLOCK))
 
-#define LOSS_MAX 50u /* of a route that is well: what is lost comes a little later */
-
 static void choose_kinds(plan *p, tf_test_random *r)
 {
     uint32_t all = KIND_BIT(STEP_KIND_COUNT) - 1;
@@ -103,6 +101,8 @@ static void choose_kinds(plan *p, tf_test_random *r)
     }
     p->kinds |= KIND_BIT(STEP_SEND);
 }
+
+#define LOSS_MAX 50u /* of a route that is well: what is lost comes a little later */
 
 void plan_make(plan *p, uint64_t seed, world_size size)
 {

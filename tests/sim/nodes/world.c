@@ -79,7 +79,9 @@ void world_check_late(world *w, const view *v, tf_time begun, tf_time way)
         return;
     }
     tf_time late = took > way ? took - way : 0;
-    w->latest = w->plan.loss > 0 ? w->latest : tf_time_max(w->latest, late);
+    if (w->plan.loss == 0) {
+        w->latest = tf_time_max(w->latest, late);
+    }
     if (late > LATE_MAX && late > LATE_MAX + left_to_stream(w) + repaired(w)) {
         world_fail(w, "something is late (P3)", "%s %s: by %" PRIu64 " us, on a way of %" PRIu64 " us", v->member->name,
                    v->ledger->name, (uint64_t)late, (uint64_t)way);
