@@ -145,7 +145,7 @@ static void lingering_ended(void *ctx, tf_stream *stream, const tf_stream_end *e
 
 static const tf_stream_ops lingering_ops = {.readable = lingering_readable, .ended = lingering_ended};
 
-static void linger(tf_pending *p)
+static void linger(tf_pending *p, tf_slice last)
 {
     tf_node *node = p->node;
     tf_pending *oldest = node->linger_count >= TF_LINGERS_MAX ? first_of(&node->lingers) : NULL;
@@ -156,17 +156,17 @@ static void linger(tf_pending *p)
     tf_list_append(&node->lingers, &p->in_list);
     node->linger_count++;
     tf_stream_set_owner(p->stream, &lingering_ops, p);
-    tf_stream_close(p->stream);
+    tf_stream_close(p->stream, last);
 }
 
-void tf_pending_linger(tf_node *node, tf_stream **stream)
+void tf_pending_linger(tf_node *node, tf_stream **stream, tf_slice last)
 {
     tf_pending *p = tf_stream_is_open(*stream) ? tf_alloc(node->mem, sizeof(*p)) : NULL;
     if (p == NULL) {
         tf_stream_free(*stream);
     } else {
         *p = (tf_pending){.node = node, .stream = *stream};
-        linger(p);
+        linger(p, last);
     }
     *stream = NULL;
 }
@@ -178,15 +178,13 @@ static void refuse_as(tf_pending *p, tf_close_code code, const char *reason, con
     tf_writer w;
     tf_frame frame = {.type = TF_FRAME_CLOSE, .u.close = {(uint64_t)code, tf_slice_str(reason)}};
     tf_wr_init(&w, buf, sizeof(buf));
-    if (tf_frame_write(&w, &frame) && tf_stream_room(p->stream) >= tf_wr_len(&w)) {
-        tf_stream_write(p->stream, tf_slice_of(buf, tf_wr_len(&w)));
-    }
+    TF_ASSERT(tf_frame_write(&w, &frame));
     TF_LOG(p->node->config.log, TF_LOG_INFO, "hello_refused", who,
            tf_log_str("code", tf_close_text((uint64_t)code)), tf_log_str("reason", reason));
     p->node->stats.handshakes_failed++;
     (void)event_del(p->timer);
     end_handshake(p);
-    linger(p);
+    linger(p, tf_slice_of(buf, tf_wr_len(&w)));
 }
 
 static void refuse(tf_pending *p, tf_close_code code, const char *reason)

@@ -483,8 +483,9 @@ static void over(tf_connection *c)
     if (c->peer != NULL) {
         tf_peer_session_over(c->peer, c->closed_by_peer ? c->close_code : (uint64_t)TF_CLOSE_INTERNAL, c->why);
     }
-    if (c->stream != NULL) {
-        tf_pending_linger(node, &c->stream);
+    if (c->stream != NULL) { /* a CLOSE for which there was no room follows what was written */
+        size_t len = tf_link_pull_stream(c->link, tf_edge_now(), node->scratch, TF_STREAM_RECORD);
+        tf_pending_linger(node, &c->stream, tf_slice_of(node->scratch, len));
     }
     connection_free(c);
 }

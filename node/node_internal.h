@@ -122,8 +122,9 @@ void tf_node_objects_free(tf_node *node); /* after the hub */
 /* TF_ERR_NOMEM. */
 TF_MUST_CHECK tf_err tf_acceptor_init(tf_node *node);
 void tf_acceptor_accepted(tf_node *node, int fd);
-/* Takes a stream (the caller's pointer becomes NULL) of which only the last bytes are still to go out. */
-void tf_pending_linger(tf_node *node, tf_stream **stream);
+/* Takes a stream (the caller's pointer becomes NULL) of which only the last bytes are still to go out: what was written, and
+ * last (tf_stream_close). */
+void tf_pending_linger(tf_node *node, tf_stream **stream, tf_slice last);
 void tf_acceptor_free_all(tf_node *node);
 
 /* -- connection.c -------------------------------------------------------------------------------------------------- */

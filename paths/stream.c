@@ -113,6 +113,7 @@ static void release(tf_stream *stream)
 {
     drop_input(stream);
     drop_output(stream);
+    tf_stream_forget_last(stream);
     tf_free(stream->mem, stream->dial, sizeof(*stream->dial));
     SSL_CTX_free(stream->tls);
     tf_free(stream->mem, stream, sizeof(*stream));

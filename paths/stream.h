@@ -106,8 +106,10 @@ void tf_stream_free(tf_stream *stream);
 
 /* Says goodbye: what was written goes out, then TLS and TCP are closed for writing; input is thrown away until the peer
  * closes too or TF_STREAM_LINGER is over. Then `ended` comes (CLOSED, or what went wrong). So the last bytes are not lost to
- * a reset. tf_stream_free cuts it short. */
-void tf_stream_close(tf_stream *stream);
+ * a reset. tf_stream_free cuts it short.
+ * last: at most TF_STREAM_RECORD bytes (asserted) that follow what was written, whether there was room for them or not; they
+ * are copied. Empty: none. Without memory for them they do not go out. */
+void tf_stream_close(tf_stream *stream, tf_slice last);
 
 /* Bytes that came in and were not consumed. Valid until the callback returns (outside of one: until the loop runs), also
  * when they are consumed before. */

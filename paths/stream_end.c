@@ -63,10 +63,42 @@ void tf_stream_close_socket(int fd)
     (void)close(fd);
 }
 
+void tf_stream_forget_last(tf_stream *stream)
+{
+    tf_free(stream->mem, stream->last, stream->last_len);
+    stream->last = NULL;
+    stream->last_len = 0;
+}
+
+/* What was written before has gone out: the last bytes become the output. False: there are none. */
+static bool take_last(tf_stream *stream)
+{
+    if (stream->last == NULL) {
+        return false;
+    }
+    stream->out = tf_stream_buffers_take(stream->buffers, &stream->buffers->out);
+    if (stream->out != NULL) {
+        memcpy(stream->out, stream->last, stream->last_len);
+        stream->out_from = 0;
+        stream->out_to = stream->last_len;
+        stream->stats.written_bytes += stream->last_len;
+        stream->stats.written_records++;
+    }
+    tf_stream_forget_last(stream);
+    return stream->out != NULL;
+}
+
+/* True: all has gone out. */
+static bool say_the_rest(tf_stream *stream)
+{
+    bool all_out = tf_stream_flush(stream);
+    return all_out && take_last(stream) ? tf_stream_flush(stream) : all_out;
+}
+
 void tf_stream_drop_socket(tf_stream *stream)
 {
     bool clean = stream->state == STREAM_OPEN && !stream->write_failed && !tf_stream_has_output(stream);
-    if (clean || (stream->state == STREAM_CLOSING && !tf_stream_has_output(stream))) {
+    if (clean || (stream->state == STREAM_CLOSING && say_the_rest(stream))) {
         (void)tf_tls_shutdown(&stream->io, stream->ssl);
     }
     SSL_free(stream->ssl);
@@ -83,7 +115,7 @@ void tf_stream_drop_socket(tf_stream *stream)
 
 void tf_stream_closing_turn(tf_stream *stream)
 {
-    if (!tf_stream_flush(stream)) {
+    if (!say_the_rest(stream)) {
         if (stream->write_failed) {
             tf_stream_finish(stream);
         }
@@ -119,9 +151,20 @@ void tf_stream_linger_turn(tf_stream *stream)
     }
 }
 
-void tf_stream_close(tf_stream *stream)
+static void keep_last(tf_stream *stream, tf_slice last)
+{
+    TF_ASSERT(last.len <= TF_STREAM_RECORD);
+    stream->last = last.len == 0 ? NULL : tf_alloc(stream->mem, last.len);
+    if (stream->last != NULL) {
+        memcpy(stream->last, last.data, last.len);
+        stream->last_len = last.len;
+    }
+}
+
+void tf_stream_close(tf_stream *stream, tf_slice last)
 {
     if (stream->state == STREAM_OPEN && !stream->write_failed) {
+        keep_last(stream, last);
         stream->state = STREAM_CLOSING;
         tf_stream_set_limit(stream, TF_STREAM_LINGER);
         tf_stream_arm(stream);

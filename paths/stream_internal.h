@@ -75,6 +75,8 @@ struct tf_stream {
     uint8_t *out; /* the rest of a record that the socket did not take; NULL: none */
     size_t out_from;
     size_t out_to;
+    uint8_t *last; /* what follows that when the stream closes; NULL: nothing */
+    size_t last_len;
     size_t turn_written;
     bool want_write;
     bool write_needs_read; /* TLS goes on writing after it has read, and the other way round */
@@ -118,6 +120,7 @@ void tf_stream_drop_socket(tf_stream *stream);
 void tf_stream_close_socket(int fd);
 /* What is to be done in these two states when the socket is ready. */
 void tf_stream_closing_turn(tf_stream *stream);
+void tf_stream_forget_last(tf_stream *stream);
 void tf_stream_linger_turn(tf_stream *stream);
 
 /* -- stream_dial.c ------------------------------------------------------------------------------------------------- */

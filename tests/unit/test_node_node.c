@@ -316,6 +316,43 @@ static tf_peer *dial_by_stream(member *m, const member *to, tf_time connect_time
     return peer;
 }
 
+/* Until nothing more of what its subscriber was sent fits the relay's socket: the subscriber is not run meanwhile. */
+static void fill_socket(member *relay)
+{
+    const tf_connection *c = relay->node->connections;
+    tf_time end = tf_edge_now() + HANG;
+    while (tf_stream_room(c->stream) > 0 && tf_edge_now() < end) {
+        tf_node_run(relay->node, TF_MS);
+    }
+    ck_assert_uint_eq(tf_stream_room(c->stream), 0);
+}
+
+/* P7: why it ends is told behind what waits for the socket, too. */
+START_TEST(node_session_that_ends_without_room_says_why)
+{
+    static uint8_t body[100000];
+    member relay, client;
+    tf_remote *channel = NULL;
+    tf_node_event event;
+    pair(&relay, &client);
+    tf_peer *peer = dial_by_stream(&client, &relay, TF_NEVER);
+    ck_assert_int_eq(tf_remote_open(peer, tf_slice_str("c"), &channel), TF_OK);
+    tf_remote_send_args send = {.body = tf_slice_of(body, sizeof(body))};
+    for (int i = 0; i < 20; i++) {
+        ck_assert_int_eq(tf_remote_send(channel, &send), TF_OK);
+        await(&client, &relay, TF_EVENT_ACK, &event);
+    }
+    ck_assert_int_eq(tf_remote_subscribe(channel, TF_START_FIRST, 0), TF_OK);
+    tf_node_run(client.node, TF_MS);
+    fill_socket(&relay);
+    tf_connection_close(relay.node->connections, TF_CLOSE_TOO_MANY, "there are others");
+    await(&client, &relay, TF_EVENT_DISCONNECTED, &event);
+    ck_assert(tf_slice_eq(event.text, tf_slice_str("there are others")));
+    member_free(&client);
+    member_free(&relay);
+}
+END_TEST
+
 /* As many as may be are connected: one more is refused while each of them has a route, and takes the place of one that has
  * none and has said nothing. */
 START_TEST(node_instance_that_is_lost_makes_room_for_another)
@@ -471,6 +508,7 @@ int main(void)
                                          node_grant_that_is_taken_back_ends_the_session,
                                          node_exclusive_place_stays_with_the_first_that_answers,
                                          node_exclusive_place_of_one_that_is_silent_is_taken,
+                                         node_session_that_ends_without_room_says_why,
                                          node_instance_that_is_lost_makes_room_for_another,
                                          node_two_that_dial_each_other_keep_one_session,
                                          node_freed_amid_a_commit_ends_that_first,

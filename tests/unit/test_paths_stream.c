@@ -139,12 +139,115 @@ START_TEST(stream_close_delivers_the_last_bytes)
     dialler.to_send = 10000;
     pump(&dialler);
     ck_assert_uint_eq(dialler.to_send, 0);
-    tf_stream_close(dialler.stream);
+    tf_stream_close(dialler.stream, tf_slice_of(NULL, 0));
     run_until(both_ended);
     ck_assert_int_eq(dialler.end.reason, TF_STREAM_CLOSED);
     ck_assert_int_eq(acceptor.end.reason, TF_STREAM_CLOSED);
     ck_assert_uint_eq(acceptor.received, 10000);
     tear_down();
+}
+END_TEST
+
+static void fill_socket(void)
+{
+    uint64_t before = UINT64_MAX;
+    acceptor.keep = true;
+    dialler.to_send = 64u * 1024u * 1024u;
+    pump(&dialler);
+    while (dialler.sent != before) {
+        before = dialler.sent;
+        (void)event_base_loop(base, EVLOOP_NONBLOCK);
+    }
+    ck_assert_uint_gt(dialler.to_send, 0);
+    ck_assert_uint_eq(tf_stream_room(dialler.stream), 0);
+    dialler.to_send = 0;
+}
+
+static void close_with_last_word(void)
+{
+    uint8_t last[1000];
+    for (size_t i = 0; i < sizeof(last); i++) {
+        last[i] = (uint8_t)(dialler.sent + i);
+    }
+    tf_stream_close(dialler.stream, tf_slice_of(last, sizeof(last)));
+    dialler.sent += sizeof(last);
+}
+
+START_TEST(stream_close_delivers_the_last_word)
+{
+    set_up();
+    connect_both();
+    close_with_last_word();
+    run_until(both_ended);
+    ck_assert_int_eq(dialler.end.reason, TF_STREAM_CLOSED);
+    ck_assert_int_eq(acceptor.end.reason, TF_STREAM_CLOSED);
+    ck_assert_uint_eq(acceptor.received, 1000);
+    ck_assert(!acceptor.wrong);
+    tear_down();
+}
+END_TEST
+
+START_TEST(stream_close_of_a_full_one_delivers_the_last_word)
+{
+    set_up();
+    connect_both();
+    fill_socket();
+    close_with_last_word();
+    on_readable_later();
+    run_until(both_ended);
+    ck_assert_int_eq(dialler.end.reason, TF_STREAM_CLOSED);
+    ck_assert_int_eq(acceptor.end.reason, TF_STREAM_CLOSED);
+    ck_assert_uint_eq(acceptor.received, dialler.sent);
+    ck_assert(!acceptor.wrong);
+    tear_down();
+}
+END_TEST
+
+START_TEST(stream_close_that_is_cut_short_says_what_the_socket_takes)
+{
+    set_up();
+    connect_both();
+    close_with_last_word();
+    release_end(&dialler);
+    run_until(acceptor_ended);
+    ck_assert_int_eq(acceptor.end.reason, TF_STREAM_CLOSED);
+    ck_assert_uint_eq(acceptor.received, 1000);
+    tear_down();
+}
+END_TEST
+
+START_TEST(stream_close_of_a_full_one_that_is_cut_short_is_truncated)
+{
+    set_up();
+    connect_both();
+    fill_socket();
+    close_with_last_word();
+    release_end(&dialler);
+    on_readable_later();
+    run_until(acceptor_ended);
+    ck_assert_int_eq(acceptor.end.reason, TF_STREAM_TRUNCATED);
+    ck_assert_uint_lt(acceptor.received, dialler.sent);
+    ck_assert(!acceptor.wrong);
+    tear_down();
+}
+END_TEST
+
+/* Of the copy, or of the buffer that it goes out from. */
+START_TEST(stream_close_without_memory_for_the_last_word_ends_without_it)
+{
+    for (uint64_t k = 0; k < 2; k++) {
+        set_up();
+        connect_both();
+        tf_stream_buffers_clear(&buffers);
+        tf_test_heap_fail_at(tf_test_heap_shared(), k, false);
+        close_with_last_word();
+        run_until(both_ended);
+        tf_test_heap_fail_never(tf_test_heap_shared());
+        ck_assert_int_eq(dialler.end.reason, TF_STREAM_CLOSED);
+        ck_assert_int_eq(acceptor.end.reason, TF_STREAM_CLOSED);
+        ck_assert_uint_eq(acceptor.received, 0);
+        tear_down();
+    }
 }
 END_TEST
 
@@ -270,6 +373,11 @@ int main(void)
                                   stream_without_waiting_bytes_holds_no_buffer,
                                   stream_owner_that_takes_nothing_stops_the_sender,
                                   stream_close_delivers_the_last_bytes,
+                                  stream_close_delivers_the_last_word,
+                                  stream_close_of_a_full_one_delivers_the_last_word,
+                                  stream_close_that_is_cut_short_says_what_the_socket_takes,
+                                  stream_close_of_a_full_one_that_is_cut_short_is_truncated,
+                                  stream_close_without_memory_for_the_last_word_ends_without_it,
                                   stream_free_is_a_clean_close_for_the_peer,
                                   stream_may_be_freed_in_every_callback,
                                   stream_may_be_freed_at_every_step,

@@ -259,7 +259,7 @@ START_TEST(dial_of_several_may_be_freed_or_closed_at_every_step)
             ck_assert_int_eq(event_base_loop(base, EVLOOP_ONCE), 0);
         }
         if (steps % 2 == 0 && dialler.stream != NULL) {
-            tf_stream_close(dialler.stream);
+            tf_stream_close(dialler.stream, tf_slice_of(NULL, 0));
         } else {
             release_end(&dialler);
             dialler.ended = true;
