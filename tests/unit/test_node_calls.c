@@ -529,6 +529,28 @@ START_TEST(calls_state_of_a_ref_says_what_is_there)
 }
 END_TEST
 
+/* What is allotted for it holds it, and is not much more. */
+START_TEST(calls_bound_of_a_send_holds_whatever_is_in_it)
+{
+    static const size_t sizes[] = {0, 1, 31, 32, 255, 256, 3000};
+    static const uint8_t data[3000] = {0};
+    static uint8_t bytes[10000];
+    for (size_t i = 0; i < 7u * 7u * 7u; i++) {
+        tf_args_send args = {.client_id = tf_slice_of(data, sizes[i % 7]),
+                             .body = tf_slice_of(data, sizes[i / 7 % 7]),
+                             .meta = tf_slice_of(data, sizes[i / 49]),
+                             .has_origin = true,
+                             .instance = UINT64_MAX,
+                             .expires_ms = UINT64_MAX};
+        tf_writer w;
+        tf_wr_init(&w, bytes, sizeof(bytes));
+        tf_args_send_write(&w, &args);
+        ck_assert(tf_wr_ok(&w) && tf_wr_len(&w) <= tf_args_send_bound(&args));
+        ck_assert_uint_le(tf_args_send_bound(&args), args.client_id.len + args.body.len + args.meta.len + 160);
+    }
+}
+END_TEST
+
 START_TEST(calls_refusal_that_is_none_is_malformed)
 {
     static uint8_t text[TF_REFUSAL_MESSAGE_MAX + 1];
@@ -569,6 +591,7 @@ int main(void)
         calls_refusal_without_retryable_takes_it_from_the_code,
         calls_every_refusal_fits_its_answer_and_is_found_by_name,
         calls_state_of_a_ref_says_what_is_there,
+        calls_bound_of_a_send_holds_whatever_is_in_it,
         calls_refusal_that_is_none_is_malformed,
         NULL,
     };

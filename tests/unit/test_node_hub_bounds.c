@@ -1,6 +1,7 @@
 /* node/hub: `read`, and what a connection may have of subscriptions and waiting requests (P7). */
 #include "tests/support/check_main.h"
 #include "tests/unit/client_world.h"
+#include "tests/unit/raw_calls.h"
 
 static tf_local call_read(raw_peer *raw, uint64_t from, uint64_t to)
 {
@@ -89,6 +90,91 @@ START_TEST(channel_subscriptions_of_a_connection_are_bounded)
 }
 END_TEST
 
+/* Durable subscriptions whose cursors are not stored yet. */
+START_TEST(channel_subscriptions_that_wait_for_their_cursors_are_bounded)
+{
+    static client_world cw;
+    tf_local promises[TF_HUB_OPENS_MAX + 1];
+    cw_begin(&cw, 21, &(tf_hub_config){.subscriptions_per_peer = TF_HUB_OPENS_MAX + 1});
+    raw_peer *raw = raw_new(&cw.w, cw.server, 3);
+    raw_open(raw, "room");
+    cw.server->stub.hold = true;
+    for (unsigned i = 0; i <= TF_HUB_OPENS_MAX; i++) {
+        char name[16];
+        int len = snprintf(name, sizeof(name), "reader%u", i);
+        tf_args_subscribe args = {.from = {.kind = TF_FROM_FIRST}, .durable = tf_slice_of(name, (size_t)len)};
+        promises[i] = raw_ask_subscribe(raw, &args, tf_router_new_object(raw->end->router));
+    }
+    ck_assert_str_eq(raw_outcome(raw, promises[TF_HUB_OPENS_MAX - 1]), "waiting");
+    ck_assert_str_eq(raw_outcome(raw, promises[TF_HUB_OPENS_MAX]), "overloaded");
+    cw.server->stub.hold = false;
+    while (stub_release(&cw.server->stub)) {
+        raw_settle(raw);
+    }
+    ck_assert_str_eq(raw_outcome(raw, promises[TF_HUB_OPENS_MAX - 1]), "acked");
+    cw_end(&cw);
+    free(raw);
+}
+END_TEST
+
+/* S5: what came in together from several connections is committed together. */
+START_TEST(channel_sends_of_one_turn_make_one_group)
+{
+    static client_world cw;
+    raw_peer *raws[3];
+    tf_local promises[3];
+    cw_begin(&cw, 24, NULL);
+    for (size_t i = 0; i < 3; i++) {
+        raws[i] = raw_new(&cw.w, cw.server, 3 + i);
+        raw_open(raws[i], "room");
+    }
+    size_t groups = cw.server->stub.groups;
+    for (unsigned i = 0; i < 3; i++) {
+        promises[i] = raw_send_numbered(raws[i], i);
+        world_raw_pump(&cw.w, raws[i]->end);
+        (void)world_move(&cw.w, raw_pair(raws[i]), 0);
+    }
+    world_end_turn(&cw.w, cw.server);
+    ck_assert_uint_eq(cw.server->stub.groups, groups + 1);
+    for (size_t i = 0; i < 3; i++) {
+        raw_settle(raws[i]);
+        ck_assert_str_eq(raw_outcome(raws[i], promises[i]), "acked");
+        free(raws[i]);
+    }
+    cw_end(&cw);
+}
+END_TEST
+
+/* Before others have their turn: what is above the budget is less than what one subscription gets in its turn. */
+START_TEST(channel_feed_of_one_visit_is_bounded)
+{
+    static client_world cw;
+    tf_hub_stats before, after;
+    cw_begin(&cw, 22, NULL);
+    raw_peer *raw = raw_new(&cw.w, cw.server, 3);
+    raw_open(raw, "room");
+    raw_send_range(raw, 1, 100);
+    raw_sub sub = raw_subscribe(raw, &(tf_args_subscribe){.from = {.kind = TF_FROM_FIRST}});
+    raw_expect_range(&sub, 1, 100);
+    tf_conn *conn = raw_pair(raw)->end[1].conn;
+    tf_subscription *subscription =
+        TF_CONTAINER(tf_list_first(&conn->subscriptions), tf_subscription, in_conn);
+    subscription->next = 1;
+    subscription->ahead = 0;
+    tf_hub_set_lagging(subscription); /* all once more */
+    tf_hub_get_stats(cw.server->hub, &before);
+    ck_assert(!tf_hub_feed(cw.server->hub, conn, 20));
+    tf_hub_get_stats(cw.server->hub, &after);
+    ck_assert_uint_ge(after.from_store - before.from_store, 20);
+    ck_assert_uint_lt(after.from_store - before.from_store, 40);
+    ck_assert(tf_hub_feed(cw.server->hub, conn, 100));
+    raw_settle(raw);
+    raw_expect_range(&sub, 1, 100);
+    cw_end(&cw);
+    free(raw);
+}
+END_TEST
+
 /* One run does a bounded amount of work: who is not served at once is served from the store. */
 START_TEST(channel_fan_out_of_one_run_is_bounded_and_nobody_misses_anything)
 {
@@ -121,6 +207,9 @@ int main(void)
         channel_read_answers_the_range_that_there_is,
         channel_reads_that_wait_are_bounded,
         channel_subscriptions_of_a_connection_are_bounded,
+        channel_subscriptions_that_wait_for_their_cursors_are_bounded,
+        channel_sends_of_one_turn_make_one_group,
+        channel_feed_of_one_visit_is_bounded,
         channel_fan_out_of_one_run_is_bounded_and_nobody_misses_anything,
         NULL,
     };

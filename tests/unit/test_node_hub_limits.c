@@ -85,6 +85,27 @@ START_TEST(limits_read_without_an_answer_does_nothing)
 }
 END_TEST
 
+/* There would be nothing to end it by. */
+START_TEST(limits_subscription_without_an_answer_is_none)
+{
+    static setup s;
+    raw_args args;
+    begin(&s);
+    tf_mention sink = {tf_router_new_object(s.raw->end->router), TF_REF_OBJECT};
+    tf_args_subscribe_write(raw_begin(&args), &(tf_args_subscribe){.from = {.kind = TF_FROM_FIRST}, .limit = 1});
+    tf_router_send send = {.target = s.raw->channel,
+                           .method = tf_slice_str("subscribe"),
+                           .args = raw_bytes(&args),
+                           .refs = &sink,
+                           .ref_count = 1};
+    ck_assert_int_eq(tf_router_deliver(s.raw->end->router, s.w.now, &send, NULL), TF_OK);
+    raw_settle(s.raw);
+    ck_assert_uint_eq(s.node->failures, 0);
+    ck_assert_uint_eq(raw_info(s.raw).subscriptions, 0);
+    end(&s);
+}
+END_TEST
+
 /* Stored by one who may say more than another one takes. */
 START_TEST(limits_message_beyond_what_the_reader_takes_is_refused_to_it)
 {
@@ -447,6 +468,7 @@ int main(void)
         limits_reads_that_wait_are_bounded,
         limits_reads_that_wait_go_with_their_session,
         limits_read_without_an_answer_does_nothing,
+        limits_subscription_without_an_answer_is_none,
         limits_message_beyond_what_the_reader_takes_is_refused_to_it,
         limits_objects_of_the_application_are_bounded,
         limits_subscriptions_that_ended_make_room,

@@ -80,7 +80,9 @@ START_TEST(names_same_node_replaces_and_another_may_not)
     ck_assert_str_eq(raw_publish(s.host, "n", s.object), "acked");
     ck_assert_str_eq(raw_publish(s.caller, "n", tf_router_new_object(s.caller->end->router)), "name_taken");
     ck_assert_str_eq(raw_publish(s.caller, "n", TF_LOCAL_NONE), "name_taken"); /* nor withdraw it */
-    ck_assert_str_eq(raw_publish(s.host, "n", s.object), "acked");
+    ck_assert_str_eq(raw_publish(s.host, "n", s.object), "acked"); /* the same again */
+    raw_settle(s.host);
+    ck_assert(raw_knows(s.host, s.object));
     ck_assert_str_eq(raw_publish(s.host, "n", other), "acked");
     raw_settle(s.host);
     ck_assert(!raw_knows(s.host, s.object)); /* nobody needs it any more */

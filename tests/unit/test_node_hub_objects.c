@@ -526,6 +526,24 @@ START_TEST(objects_calls_that_nobody_takes_are_bounded_in_all)
 }
 END_TEST
 
+/* P7: what was taken waits no more, of its peer and of all; one is always waiting here. */
+START_TEST(objects_calls_that_were_taken_make_room_for_others)
+{
+    static setup s;
+    static uint8_t large[TF_APP_BYTES / 16 - 65536u];
+    begin(&s);
+    for (size_t k = 0; k < 40; k++) {
+        tf_local promise = raw_call(s.peer, s.seen, "say", tf_slice_of(large, sizeof(large)), TF_LOCAL_NONE);
+        raw_settle(s.peer);
+        ck_assert_str_eq(raw_outcome(s.peer, promise), "waiting");
+        if (k > 0) {
+            (void)next(&s, TF_APP_CALL);
+        }
+    }
+    end(&s);
+}
+END_TEST
+
 START_TEST(objects_failed_allocation_leaks_nothing)
 {
     static setup s;
@@ -571,6 +589,7 @@ int main(void)
         objects_request_that_waits_is_not_served_without_its_caller,
         objects_calls_that_nobody_takes_are_bounded_and_keep_their_order,
         objects_calls_that_nobody_takes_are_bounded_in_all,
+        objects_calls_that_were_taken_make_room_for_others,
         objects_failed_allocation_leaks_nothing,
         NULL,
     };
