@@ -157,8 +157,9 @@ START_TEST(channel_feed_of_one_visit_is_bounded)
     raw_sub sub = raw_subscribe(raw, &(tf_args_subscribe){.from = {.kind = TF_FROM_FIRST}});
     raw_expect_range(&sub, 1, 100);
     tf_conn *conn = raw_pair(raw)->end[1].conn;
-    tf_subscription *subscription =
-        TF_CONTAINER(tf_list_first(&conn->subscriptions), tf_subscription, in_conn);
+    tf_list_node *first = tf_list_first(&conn->subscriptions);
+    TF_ASSERT(first != NULL);
+    tf_subscription *subscription = TF_CONTAINER(first, tf_subscription, in_conn);
     subscription->next = 1;
     subscription->ahead = 0;
     tf_hub_set_lagging(subscription); /* all once more */
