@@ -117,6 +117,31 @@ START_TEST(channel_subscriptions_that_wait_for_their_cursors_are_bounded)
 }
 END_TEST
 
+START_TEST(channel_confirms_that_wait_are_bounded)
+{
+    static client_world cw;
+    tf_local promises[TF_HUB_OPENS_MAX + 1];
+    cw_begin(&cw, 25, NULL);
+    raw_peer *raw = raw_new(&cw.w, cw.server, 3);
+    raw_open(raw, "room");
+    raw_send_range(raw, 1, TF_HUB_OPENS_MAX + 1);
+    tf_args_subscribe args = {.from = {.kind = TF_FROM_FIRST}, .durable = tf_slice_str("reader")};
+    raw_sub sub = raw_subscribe(raw, &args);
+    cw.server->stub.hold = true;
+    for (uint64_t i = 0; i <= TF_HUB_OPENS_MAX; i++) {
+        promises[i] = raw_confirm(&sub, sub.start.epoch, i + 2);
+    }
+    ck_assert_str_eq(raw_outcome(raw, promises[TF_HUB_OPENS_MAX - 1]), "waiting");
+    ck_assert_str_eq(raw_outcome(raw, promises[TF_HUB_OPENS_MAX]), "overloaded");
+    while (stub_release(&cw.server->stub)) {
+        raw_settle(raw);
+    }
+    ck_assert_str_eq(raw_outcome(raw, promises[TF_HUB_OPENS_MAX - 1]), "acked");
+    cw_end(&cw);
+    free(raw);
+}
+END_TEST
+
 /* S5: what came in together from several connections is committed together. */
 START_TEST(channel_sends_of_one_turn_make_one_group)
 {
@@ -209,6 +234,7 @@ int main(void)
         channel_reads_that_wait_are_bounded,
         channel_subscriptions_of_a_connection_are_bounded,
         channel_subscriptions_that_wait_for_their_cursors_are_bounded,
+        channel_confirms_that_wait_are_bounded,
         channel_sends_of_one_turn_make_one_group,
         channel_feed_of_one_visit_is_bounded,
         channel_fan_out_of_one_run_is_bounded_and_nobody_misses_anything,

@@ -1,89 +1,5 @@
 /* node/hub_objects: objects and promises of a program that embeds the node. */
-#include "tests/support/check_main.h"
-#include "tests/unit/raw_names.h"
-
-typedef struct setup {
-    world w;
-    world_node *node;
-    raw_peer *peer;
-    tf_local own;  /* an object of the application, */
-    tf_local seen; /* which the peer knows as that */
-    int tag;       /* its user */
-} setup;
-
-static tf_local call(setup *s, tf_local target, const char *method, const tf_mention *refs, size_t count)
-{
-    tf_local result = TF_LOCAL_NONE;
-    tf_router_send send = {.target = target,
-                           .method = tf_slice_str(method),
-                           .args = tf_slice_str("args"),
-                           .refs = refs,
-                           .ref_count = count,
-                           .want_result = true};
-    ck_assert_int_eq(tf_hub_call(s->node->hub, s->w.now, &send, &s->w, &result), TF_OK);
-    raw_settle(s->peer);
-    return result;
-}
-
-/* The object, as a peer knows it that was given it by a message to its root. */
-static tf_local given_to(setup *s, raw_peer *peer)
-{
-    tf_mention object = {s->own, TF_REF_OBJECT};
-    tf_router_send send = {.target = tf_hub_peer_root(raw_pair(peer)->end[1].conn),
-                           .method = tf_slice_str("take"),
-                           .args = tf_slice_str(""),
-                           .refs = &object,
-                           .ref_count = 1};
-    ck_assert_int_eq(tf_hub_call(s->node->hub, s->w.now, &send, NULL, NULL), TF_OK);
-    raw_settle(peer);
-    return raw_got(peer, "take")->ref;
-}
-
-static void begin(setup *s)
-{
-    world_init(&s->w, 7);
-    s->node = world_add(&s->w, true, NULL);
-    s->peer = raw_new(&s->w, s->node, 11);
-    ck_assert_int_eq(tf_hub_object_new(s->node->hub, &s->tag, &s->own), TF_OK);
-    s->seen = given_to(s, s->peer);
-}
-
-static void end(setup *s)
-{
-    ck_assert_uint_eq(s->node->failures, 0);
-    world_free(&s->w);
-    free(s->peer);
-}
-
-/* The next event, which is of that type. */
-static tf_app_event next(setup *s, tf_app_event_type type)
-{
-    tf_app_event event;
-    ck_assert_msg(tf_hub_next_app_event(s->node->hub, &event), "there is no event");
-    ck_assert_int_eq(event.type, type);
-    return event;
-}
-
-static void nothing_more(setup *s)
-{
-    tf_app_event event;
-    ck_assert(!tf_hub_next_app_event(s->node->hub, &event));
-    ck_assert(!tf_hub_has_app_events(s->node->hub));
-}
-
-static void fall_silent(setup *s)
-{
-    raw_settle(s->peer);
-    world_pass(&s->w, 50);
-    raw_settle(s->peer);
-}
-
-static size_t records_of(setup *s)
-{
-    tf_hub_stats stats;
-    tf_hub_get_stats(s->node->hub, &stats);
-    return stats.refs.records;
-}
+#include "tests/unit/app_objects.h"
 
 /* -- calls --------------------------------------------------------------------------------------------------------- */
 
@@ -476,74 +392,6 @@ START_TEST(objects_request_that_waits_is_not_served_without_its_caller)
 }
 END_TEST
 
-/* -- bounds (P7) --------------------------------------------------------------------------------------------------- */
-
-/* A connection has a quarter; what is refused does not pass what comes behind it (P6). */
-START_TEST(objects_calls_that_nobody_takes_are_bounded_and_keep_their_order)
-{
-    static setup s;
-    static tf_local promises[TF_APP_ITEMS / 4 + 3];
-    begin(&s);
-    for (size_t i = 0; i < TF_APP_ITEMS / 4 + 2; i++) {
-        promises[i] = raw_ask_text(s.peer, s.seen, "say", "hello", TF_LOCAL_NONE);
-    }
-    world_settle(&s.w); /* the peer has not heard of a refusal yet */
-    ck_assert_uint_ge(records_of(&s), TF_APP_ITEMS / 4);
-    (void)next(&s, TF_APP_CALL);
-    promises[TF_APP_ITEMS / 4 + 2] = raw_ask_text(s.peer, s.seen, "say", "behind", TF_LOCAL_NONE);
-    raw_settle(s.peer);
-    ck_assert_str_eq(raw_outcome(s.peer, promises[TF_APP_ITEMS / 4 - 1]), "waiting");
-    for (size_t i = 0; i < 3; i++) {
-        ck_assert_str_eq(raw_outcome(s.peer, promises[TF_APP_ITEMS / 4 + i]), "overloaded");
-    }
-    tf_local again = raw_ask_text(s.peer, s.seen, "say", "again", TF_LOCAL_NONE);
-    raw_settle(s.peer);
-    ck_assert_str_eq(raw_outcome(s.peer, again), "waiting"); /* there is room, and the peer knows */
-    end(&s);
-}
-END_TEST
-
-/* P7: each peer within its share, and all together within the whole. */
-START_TEST(objects_calls_that_nobody_takes_are_bounded_in_all)
-{
-    static setup s;
-    static uint8_t large[TF_APP_BYTES / 16 - 65536u]; /* four of them are the share of a peer, nearly */
-    raw_peer *peers[5];
-    begin(&s);
-    for (size_t i = 0; i < 5; i++) {
-        peers[i] = raw_new(&s.w, s.node, 20 + i);
-        tf_local seen = given_to(&s, peers[i]);
-        for (size_t k = 0; k < 4; k++) {
-            tf_local promise = raw_call(peers[i], seen, "say", tf_slice_of(large, sizeof(large)), TF_LOCAL_NONE);
-            raw_settle(peers[i]);
-            ck_assert_str_eq(raw_outcome(peers[i], promise), i < 4 || k == 0 ? "waiting" : "overloaded");
-        }
-    }
-    end(&s);
-    for (size_t i = 0; i < 5; i++) {
-        free(peers[i]);
-    }
-}
-END_TEST
-
-/* P7: what was taken waits no more, of its peer and of all; one is always waiting here. */
-START_TEST(objects_calls_that_were_taken_make_room_for_others)
-{
-    static setup s;
-    static uint8_t large[TF_APP_BYTES / 16 - 65536u];
-    begin(&s);
-    for (size_t k = 0; k < 40; k++) {
-        tf_local promise = raw_call(s.peer, s.seen, "say", tf_slice_of(large, sizeof(large)), TF_LOCAL_NONE);
-        raw_settle(s.peer);
-        ck_assert_str_eq(raw_outcome(s.peer, promise), "waiting");
-        if (k > 0) {
-            (void)next(&s, TF_APP_CALL);
-        }
-    }
-    end(&s);
-}
-END_TEST
-
 START_TEST(objects_failed_allocation_leaks_nothing)
 {
     static setup s;
@@ -587,9 +435,6 @@ int main(void)
         objects_freed_one_is_not_told_to_be_gone,
         objects_call_that_waits_outlives_its_caller,
         objects_request_that_waits_is_not_served_without_its_caller,
-        objects_calls_that_nobody_takes_are_bounded_and_keep_their_order,
-        objects_calls_that_nobody_takes_are_bounded_in_all,
-        objects_calls_that_were_taken_make_room_for_others,
         objects_failed_allocation_leaks_nothing,
         NULL,
     };

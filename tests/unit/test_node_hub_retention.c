@@ -73,6 +73,30 @@ START_TEST(retention_by_count_begins_where_the_slack_ends)
 }
 END_TEST
 
+/* What is stored while one is on its way brings no other. */
+START_TEST(retention_by_count_trims_once_at_a_time)
+{
+    static setup s;
+    const tf_retention keeps = {.pattern = tf_slice_str("*"), .max_count = 100};
+    begin_with(&s, &(tf_hub_config){.retention = &keeps, .retention_count = 1});
+    raw_send_range(s.raw, 1, 176);
+    size_t groups = s.node->stub.groups;
+    s.node->stub.hold = true;
+    tf_local first = raw_send_numbered(s.raw, 177);
+    raw_settle(s.raw);
+    tf_local second = raw_send_numbered(s.raw, 178);
+    raw_settle(s.raw);
+    while (stub_release(&s.node->stub)) {
+        raw_settle(s.raw);
+    }
+    ck_assert_str_eq(raw_outcome(s.raw, first), "acked");
+    ck_assert_str_eq(raw_outcome(s.raw, second), "acked");
+    ck_assert_uint_eq(s.node->stub.groups, groups + 2); /* the first; the second and the trim */
+    ck_assert_uint_eq(stored(&s).first, 78);
+    end(&s);
+}
+END_TEST
+
 START_TEST(retention_by_bytes_asks_the_store_only_after_growth)
 {
     static setup s;
@@ -293,6 +317,7 @@ int main(void)
     const TTest *const tests[] = {
         retention_by_count_and_bytes_holds_with_slack_and_is_exact_at_the_tick,
         retention_by_count_begins_where_the_slack_ends,
+        retention_by_count_trims_once_at_a_time,
         retention_by_bytes_asks_the_store_only_after_growth,
         retention_by_age_reaches_channels_that_are_not_in_memory,
         retention_of_a_channel_in_memory_brings_no_other,

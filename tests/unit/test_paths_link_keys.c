@@ -86,6 +86,77 @@ START_TEST(link_keys_are_retired_when_both_directions_work)
 }
 END_TEST
 
+static bool is_told(link_peer *p, tf_link_event_type type, uint64_t generation)
+{
+    bool told = false;
+    tf_link_event event;
+    while (tf_link_next_event(p->link, &event)) {
+        told = told || (event.type == type && event.generation == generation);
+    }
+    return told;
+}
+
+/* The other way round: the peer's packets come before its answer. */
+START_TEST(link_keys_are_retired_when_the_second_direction_is_ours)
+{
+    link_peer p;
+    link_peer_defaults(&p);
+    link_peer_new(&p);
+    link_peer_up(&p, 1);
+    tf_link_datagram_up(p.link, p.now, 2);
+    ck_assert(link_peer_pull_packet(&p));
+    ck_assert_int_eq(link_peer_send_packet_one(&p, 2, link_peer_ack(0)), TF_OK);
+    link_peer_wait(&p, TF_MS);
+    ck_assert_int_eq(link_peer_send_one(&p, link_peer_packet_ack(2, 0, 0)), TF_OK);
+    ck_assert(is_told(&p, TF_LINK_EVENT_CONFIRMED, 2));
+    link_peer_wait(&p, 300 * TF_MS);
+    ck_assert(is_told(&p, TF_LINK_EVENT_RETIRED, 1));
+    link_peer_free(&p);
+}
+END_TEST
+
+/* A route that goes down gives up what is in flight under keys that are in use; a challenge under others can still be
+ * answered. */
+START_TEST(link_challenge_outlives_the_route)
+{
+    link_peer p;
+    link_peer_defaults(&p);
+    link_peer_new(&p);
+    link_peer_up(&p, 1);
+    tf_link_datagram_up(p.link, p.now, 2);
+    ck_assert(link_peer_pull_packet(&p));
+    (void)link_peer_get(&p, TF_FRAME_CHALLENGE);
+    tf_link_datagram_down(p.link, p.now);
+    p.now += TF_MS;
+    ck_assert_int_eq(link_peer_send_one(&p, link_peer_packet_ack(2, 0, 0)), TF_OK);
+    ck_assert(is_told(&p, TF_LINK_EVENT_CONFIRMED, 2));
+    link_peer_free(&p);
+}
+END_TEST
+
+/* Nothing can go by keys that are not there: no ack waits for them, and nobody is woken for it (P9). */
+START_TEST(link_route_without_keys_has_no_acks_to_send)
+{
+    link_peer p;
+    link_peer_defaults(&p);
+    link_peer_new(&p);
+    tf_link_stream_up(p.link, p.now, 1);
+    link_peer_drain(&p);
+    ck_assert_int_eq(link_peer_send_one(&p, link_peer_message(0, "x")), TF_OK);
+    ck_assert_uint_lt(tf_link_deadline(p.link), p.now + TF_SECOND);
+    link_peer_wait(&p, TF_LINK_ACK_DELAY - 1);
+    ck_assert_int_eq(link_peer_say(&p, "y"), TF_OK);
+    ck_assert_uint_gt(link_peer_pull_stream(&p), 0);
+    (void)link_peer_get(&p, TF_FRAME_LINK_ACK);
+    tf_frame ack = link_peer_ack(1);
+    ack.u.link_ack.route_count = 1;
+    ack.u.link_ack.routes[0] = (tf_route_count){.route = TF_ROUTE_STREAM, .generation = 1, .bytes = 1, .first = 1};
+    ck_assert_int_eq(link_peer_send_one(&p, ack), TF_OK);
+    ck_assert_uint_gt(tf_link_deadline(p.link), p.now + 100 * TF_MS);
+    link_peer_free(&p);
+}
+END_TEST
+
 START_TEST(link_keys_it_knows_are_no_news)
 {
     link_peer p;
@@ -217,6 +288,9 @@ int main(void)
         link_unconfirmed_generation_is_only_challenged,
         link_probe_that_comes_while_joining_is_answered,
         link_keys_are_retired_when_both_directions_work,
+        link_keys_are_retired_when_the_second_direction_is_ours,
+        link_challenge_outlives_the_route,
+        link_route_without_keys_has_no_acks_to_send,
         link_keys_it_knows_are_no_news,
         link_keys_that_are_gone_are_owed_no_acks,
         link_challenges_go_more_and_more_rarely,

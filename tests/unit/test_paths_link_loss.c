@@ -141,6 +141,25 @@ START_TEST(loss_allows_for_more_where_packets_are_overtaken)
 }
 END_TEST
 
+/* What was taken from the window comes back when all that seemed lost has come, and not before. */
+START_TEST(loss_that_was_none_gives_the_window_back)
+{
+    link_peer p;
+    uint64_t first = 0;
+    make(&p, TF_ROUTES_DATAGRAM, 20 * TF_MS);
+    const uint64_t window = link_peer_stats(&p, TF_ROUTE_DATAGRAM).cwnd;
+    ck_assert(is_lost_by(&p, 6, &first)); /* three of them: three later numbers are allowed for */
+    const uint64_t less = link_peer_stats(&p, TF_ROUTE_DATAGRAM).cwnd;
+    ck_assert_uint_lt(less, window);
+    for (uint64_t number = first; number < first + 3; number++) {
+        ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_DATAGRAM).cwnd, less);
+        ack_packets(&p, number, number);
+    }
+    ck_assert_uint_ge(link_peer_stats(&p, TF_ROUTE_DATAGRAM).cwnd, window);
+    link_peer_free(&p);
+}
+END_TEST
+
 START_TEST(loss_forgets_packets_of_a_route_that_is_down)
 {
     link_peer p;
@@ -424,6 +443,7 @@ int main(void)
     const TTest *const tests[] = {
         loss_is_seen_by_three_later_numbers_or_by_time,
         loss_allows_for_more_where_packets_are_overtaken,
+        loss_that_was_none_gives_the_window_back,
         loss_forgets_packets_of_a_route_that_is_down,
         loss_of_the_route_gives_its_flight_up,
         loss_of_what_the_system_refused_is_repaired_at_once,

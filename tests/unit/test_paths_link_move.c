@@ -127,6 +127,23 @@ START_TEST(link_move_asks_again_until_it_is_answered)
 }
 END_TEST
 
+/* After round trips of this route, whatever the other's are: nothing is known of the stream's here. */
+START_TEST(link_move_asks_again_as_often_as_the_route_allows)
+{
+    link_peer p;
+    make_two_generations(&p);
+    tf_link_datagram_moved(p.link, p.now);
+    (void)pull(&p);
+    const tf_time begin = p.now;
+    for (unsigned times = 0; times < 3;) {
+        link_peer_wait(&p, tf_link_deadline(p.link) - p.now);
+        times += pull(&p).candidate[2].count;
+    }
+    ck_assert_uint_lt(p.now - begin, 200 * TF_MS);
+    link_peer_free(&p);
+}
+END_TEST
+
 START_TEST(link_move_is_off_when_the_old_address_answers_under_the_newest_keys)
 {
     link_peer p;
@@ -244,6 +261,7 @@ int main(void)
     const TTest *const tests[] = {
         link_move_asks_both_addresses_under_all_keys,
         link_move_asks_again_until_it_is_answered,
+        link_move_asks_again_as_often_as_the_route_allows,
         link_move_is_off_when_the_old_address_answers_under_the_newest_keys,
         link_move_small_packet_that_is_acked_confirms_no_keys,
         link_move_answer_has_the_newest_keys_proved_at_once,

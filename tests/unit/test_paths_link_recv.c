@@ -233,6 +233,22 @@ START_TEST(recv_judges_bounds_and_neighbours)
 }
 END_TEST
 
+/* From the oldest segment that is kept, though all behind it is there up to the middle of its message. */
+START_TEST(recv_window_begins_with_what_is_kept)
+{
+    recv_start(MERGE_WINDOW, 100);
+    tf_link_judged judged;
+    give(0, TF_SEGMENT_FIRST, "", 0);
+    give(1, 0, "", 0);
+    for (uint64_t i = 0; i < 2; i++) {
+        const tf_segment segment = {.seq = MERGE_WINDOW - 1 + i, .flags = 3};
+        tf_link_judgement j = tf_link_recv_judge_begin(&m.recv);
+        ck_assert_int_eq(tf_link_recv_judge(&m.recv, &j, &segment, &judged), i == 0 ? TF_OK : TF_ERR_PEER_LIMIT);
+    }
+    recv_end();
+}
+END_TEST
+
 /* A message is no longer than was announced, however it is cut and whatever came first. */
 START_TEST(recv_message_has_its_longest_length_and_no_more)
 {
@@ -331,6 +347,7 @@ int main(void)
     tcase_add_test(tcase, recv_counts_of_a_route_begin_anew_with_a_generation);
     tcase_add_test(tcase, recv_that_gave_its_memory_back_goes_on);
     tcase_add_test(tcase, recv_judges_bounds_and_neighbours);
+    tcase_add_test(tcase, recv_window_begins_with_what_is_kept);
     tcase_add_test(tcase, recv_message_has_its_longest_length_and_no_more);
     tcase_add_test(tcase, recv_long_message_is_joined);
     tcase_add_test(tcase, recv_far_ahead_displaces_nothing);

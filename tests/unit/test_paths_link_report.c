@@ -210,6 +210,25 @@ START_TEST(report_of_a_closed_link_is_over)
 }
 END_TEST
 
+START_TEST(report_of_the_end_is_the_first)
+{
+    link_peer p;
+    link_peer_defaults(&p);
+    link_peer_new(&p);
+    link_peer_up(&p, 1);
+    tf_link_close(p.link, p.now, TF_CLOSE_DRAINING, tf_slice_str("bye"));
+    tf_link_close(p.link, p.now, TF_CLOSE_REFUSED, tf_slice_str("and stay away"));
+    ck_assert_uint_eq(link_peer_pull_stream(&p), 1);
+    const tf_close *end = &link_peer_get(&p, TF_FRAME_CLOSE)->u.close;
+    ck_assert(end->code == TF_CLOSE_DRAINING && tf_slice_eq(end->reason, tf_slice_str("bye")));
+    ck_assert(link_peer_pull_packet(&p));
+    tf_link_close(p.link, p.now, TF_CLOSE_REFUSED, tf_slice_str("once more"));
+    ck_assert_uint_eq(link_peer_pull_stream(&p), 0);
+    ck_assert(!link_peer_pull_packet(&p));
+    link_peer_free(&p);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -221,6 +240,7 @@ int main(void)
         report_unreachable_does_not_come_while_a_route_is_up,
         report_unreachable_comes_when_all_routes_failed_three_times,
         report_of_a_closed_link_is_over,
+        report_of_the_end_is_the_first,
         NULL,
     };
     return tf_test_run("paths/link, reports", tests);

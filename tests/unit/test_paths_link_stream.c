@@ -220,6 +220,22 @@ START_TEST(stream_that_is_new_is_judged_by_its_own_counts)
 }
 END_TEST
 
+/* What fits the window waits until it has room; what is larger goes piece by piece, and is taken when nothing else waits. */
+START_TEST(stream_room_is_that_of_the_window)
+{
+    link_peer p;
+    link_peer_defaults(&p);
+    link_peer_new(&p);
+    const size_t window = p.config.send_window_bytes;
+    ck_assert(tf_link_has_room(p.link, window));
+    ck_assert_int_eq(link_peer_say(&p, "x"), TF_OK);
+    ck_assert(tf_link_has_room(p.link, window - 1));
+    ck_assert(!tf_link_has_room(p.link, window));
+    ck_assert(tf_link_has_room(p.link, window + 1));
+    link_peer_free(&p);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -231,6 +247,7 @@ int main(void)
         stream_counts_what_went_twice_and_what_need_not_go,
         stream_resume_lets_a_waiting_message_go_on,
         stream_that_is_new_is_judged_by_its_own_counts,
+        stream_room_is_that_of_the_window,
         NULL,
     };
     return tf_test_run("paths/link, stream", tests);
