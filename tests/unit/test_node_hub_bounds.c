@@ -201,6 +201,37 @@ START_TEST(channel_feed_of_one_visit_is_bounded)
 }
 END_TEST
 
+/* One that has caught up is no reason to leave the others waiting. */
+START_TEST(channel_feed_of_one_visit_is_for_all_that_lag)
+{
+    static client_world cw;
+    raw_sub subs[3];
+    cw_begin(&cw, 26, NULL);
+    raw_peer *raw = raw_new(&cw.w, cw.server, 3);
+    raw_open(raw, "room");
+    raw_send_range(raw, 1, 5);
+    tf_conn *conn = raw_pair(raw)->end[1].conn;
+    for (size_t i = 0; i < 3; i++) {
+        subs[i] = raw_subscribe(raw, &(tf_args_subscribe){.from = {.kind = TF_FROM_FIRST}});
+        raw_expect_range(&subs[i], 1, 5);
+    }
+    for (tf_list_node *node = conn->subscriptions.head.next; node != &conn->subscriptions.head; node = node->next) {
+        tf_subscription *subscription = TF_CONTAINER(node, tf_subscription, in_conn);
+        subscription->next = 1;
+        subscription->ahead = 0;
+        tf_hub_set_lagging(subscription); /* all once more */
+    }
+    ck_assert(tf_hub_feed(cw.server->hub, conn, 100));
+    ck_assert(tf_list_is_empty(&conn->lagging));
+    raw_settle(raw);
+    for (size_t i = 0; i < 3; i++) {
+        raw_expect_range(&subs[i], 1, 5);
+    }
+    cw_end(&cw);
+    free(raw);
+}
+END_TEST
+
 /* One run does a bounded amount of work: who is not served at once is served from the store. */
 START_TEST(channel_fan_out_of_one_run_is_bounded_and_nobody_misses_anything)
 {
@@ -237,6 +268,7 @@ int main(void)
         channel_confirms_that_wait_are_bounded,
         channel_sends_of_one_turn_make_one_group,
         channel_feed_of_one_visit_is_bounded,
+        channel_feed_of_one_visit_is_for_all_that_lag,
         channel_fan_out_of_one_run_is_bounded_and_nobody_misses_anything,
         NULL,
     };

@@ -109,8 +109,9 @@ START_TEST(names_node_that_comes_back_takes_its_names_over)
     (void)raw_ask_text(s.caller, raw_lookup(s.caller, "n"), "say", "x", TF_LOCAL_NONE);
     raw_settle_both(s.caller, again);
     ck_assert_uint_eq(raw_got(again, "say")->promise, object);
+    raw_lose(&again);
+    ck_assert_uint_eq(names_of(&s), 0);
     end(&s);
-    free(again);
 }
 END_TEST
 

@@ -223,6 +223,23 @@ START_TEST(objects_own_promise_is_decided_here)
 }
 END_TEST
 
+START_TEST(objects_own_promise_that_is_let_go_leaves_nothing)
+{
+    static setup s;
+    tf_hub_ref_state state;
+    tf_local promise = TF_LOCAL_NONE;
+    begin(&s);
+    size_t before = records_of(&s);
+    ck_assert_int_eq(tf_hub_promise_new(s.node->hub, NULL, &promise), TF_OK);
+    ck_assert(tf_hub_describe(s.node->hub, promise, &state));
+    tf_hub_release(s.node->hub, s.w.now, promise);
+    fall_silent(&s);
+    ck_assert(!tf_hub_describe(s.node->hub, promise, &state));
+    ck_assert_uint_eq(records_of(&s), before);
+    end(&s);
+}
+END_TEST
+
 /* -- the end of things --------------------------------------------------------------------------------------------- */
 
 START_TEST(objects_host_that_goes_is_told_of_what_is_held)
@@ -427,6 +444,7 @@ int main(void)
         objects_promise_that_was_told_is_not_held_again,
         objects_promise_of_a_call_that_nobody_holds_is_not_told,
         objects_own_promise_is_decided_here,
+        objects_own_promise_that_is_let_go_leaves_nothing,
         objects_host_that_goes_is_told_of_what_is_held,
         objects_held_after_it_was_revoked_is_told,
         objects_that_nobody_refers_to_any_more_is_told_and_may_come_back,

@@ -229,6 +229,28 @@ START_TEST(hub_rate_is_per_origin_behind_a_relay)
 }
 END_TEST
 
+START_TEST(hub_rate_of_bytes_is_per_origin_behind_a_relay)
+{
+    static setup s;
+    static const uint8_t body[600];
+    tf_who a = {world_id(1), 5};
+    tf_who b = {world_id(2), 5};
+    begin_as(&s, true, &(tf_hub_config){.rate = 1000, .rate_bytes = 1000, .commit_bytes_per_peer = 1000});
+    const struct {
+        const char *id;
+        const tf_who *who;
+        const char *outcome;
+    } rows[] = {{"a1", &a, "acked"}, {"b1", &b, "acked"}, {"a2", &a, "rate_limited"}, {"b2", &b, "rate_limited"}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        tf_local promise = raw_send_origin(s.raw, rows[i].id, tf_slice_of(body, sizeof(body)), rows[i].who);
+        raw_settle(s.raw);
+        ck_assert_str_eq(raw_outcome(s.raw, promise), rows[i].outcome);
+        wait_ms(&s, 1); /* of sends it may as many again */
+    }
+    end(&s);
+}
+END_TEST
+
 /* Origins that are kept for their rates only are bounded, and go when their buckets are full again. */
 START_TEST(hub_rate_of_many_origins_behind_a_relay_is_bounded)
 {
@@ -293,6 +315,7 @@ int main(void)
         hub_rate_counts_no_duplicates_and_keeps_the_order,
         hub_rate_of_bytes_counts_bodies,
         hub_rate_is_per_origin_behind_a_relay,
+        hub_rate_of_bytes_is_per_origin_behind_a_relay,
         hub_rate_of_many_origins_behind_a_relay_is_bounded,
         hub_rate_of_an_origin_is_not_let_go_before_its_guard,
         NULL,

@@ -249,6 +249,27 @@ START_TEST(loss_of_everything_is_asked_after_at_each_pto)
 }
 END_TEST
 
+/* Its copies were lost, and it asks more and more rarely; once it is the only one it begins anew. */
+START_TEST(loss_of_copies_delays_nothing_when_the_stream_has_gone)
+{
+    link_peer p;
+    make(&p, TF_ROUTES_BOTH, 20 * TF_MS);
+    const tf_route_stats stats = link_peer_stats(&p, TF_ROUTE_DATAGRAM);
+    const tf_time pto = stats.srtt + tf_time_max(4 * stats.rtt_var, TF_MS) + TF_LINK_ACK_DELAY;
+    (void)send_one(&p);
+    tf_time begin = p.now;
+    while (p.now < begin + 8 * pto) {
+        link_peer_wait(&p, tf_link_deadline(p.link) - p.now);
+        link_peer_drain(&p);
+    }
+    ck_assert_int_eq(tf_link_verdict(p.link, TF_ROUTE_DATAGRAM), TF_VERDICT_STALLED);
+    tf_link_stream_down(p.link, p.now);
+    link_peer_drain(&p);
+    ck_assert_uint_le(tf_link_deadline(p.link), p.now + pto);
+    link_peer_free(&p);
+}
+END_TEST
+
 START_TEST(loss_of_an_ack_makes_it_ask_with_a_ping)
 {
     link_peer p;
@@ -448,6 +469,7 @@ int main(void)
         loss_of_the_route_gives_its_flight_up,
         loss_of_what_the_system_refused_is_repaired_at_once,
         loss_of_everything_is_asked_after_at_each_pto,
+        loss_of_copies_delays_nothing_when_the_stream_has_gone,
         loss_of_an_ack_makes_it_ask_with_a_ping,
         loss_repair_takes_the_oldest_that_is_not_acked,
         loss_of_many_in_a_row_closes_the_window,

@@ -195,6 +195,24 @@ START_TEST(link_move_answer_has_the_newest_keys_proved_at_once)
 }
 END_TEST
 
+/* And again, as often as round trips of this route allow. */
+START_TEST(link_move_newest_keys_are_asked_again)
+{
+    link_peer p;
+    make_two_generations(&p);
+    tf_link_datagram_moved(p.link, p.now);
+    const challenges all = pull(&p);
+    respond(&p, &all.candidate[2]);
+    ck_assert_uint_eq(pull(&p).both[2].count, 1);
+    const tf_time begin = p.now;
+    while (pull(&p).both[2].count == 0) {
+        link_peer_wait(&p, tf_link_deadline(p.link) - p.now);
+    }
+    ck_assert_uint_lt(p.now - begin, 100 * TF_MS);
+    link_peer_free(&p);
+}
+END_TEST
+
 START_TEST(link_move_small_packet_that_is_acked_revives_no_route)
 {
     link_peer p;
@@ -265,6 +283,7 @@ int main(void)
         link_move_is_off_when_the_old_address_answers_under_the_newest_keys,
         link_move_small_packet_that_is_acked_confirms_no_keys,
         link_move_answer_has_the_newest_keys_proved_at_once,
+        link_move_newest_keys_are_asked_again,
         link_move_small_packet_that_is_acked_revives_no_route,
         link_move_answer_without_a_test_moves_nothing,
         link_move_measures_no_round_trips_meanwhile,

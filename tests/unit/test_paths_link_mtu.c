@@ -215,6 +215,8 @@ START_TEST(link_mtu_black_hole_falls_to_the_base_size_and_searches_below)
     (void)packet(&p, SMALL, true);
     ck_assert_uint_eq(p.mtu.size, TF_PACKET_BASE);
     ck_assert_uint_eq(p.mtu.falls, 1);
+    (void)packet(&p, TF_PACKET_MAX, false); /* one more that was on its way says nothing of the base size */
+    ck_assert_uint_eq(p.mtu.run, 0);
     ck_assert_uint_eq(search(&p), 1252);
     ck_assert_uint_eq(p.probes, 10);
 }

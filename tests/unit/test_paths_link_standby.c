@@ -149,6 +149,28 @@ static void answer(link_peer *p)
     ack_all(p);
 }
 
+START_TEST(standby_route_has_no_acks_while_another_flows)
+{
+    for (size_t i = 0; i < TF_ROUTE_COUNT; i++) {
+        link_peer p;
+        make(&p, (tf_routes)(1u << i));
+        link_peer_wait(&p, 2 * TF_SECOND);
+        answer(&p);
+        link_peer_wait(&p, 100 * TF_MS); /* what came with the answers is acked */
+        link_peer_drain(&p);
+        tf_frame message = link_peer_message(0, "x");
+        tf_err err = i == TF_ROUTE_DATAGRAM ? link_peer_send_one(&p, message) : link_peer_send_packet_one(&p, 1, message);
+        ck_assert_int_eq(err, TF_OK);
+        link_peer_wait(&p, 2 * TF_LINK_ACK_DELAY);
+        (void)link_peer_pull_stream(&p);
+        ck_assert_int_eq(link_peer_find(&p, TF_FRAME_LINK_ACK) != NULL, i == TF_ROUTE_DATAGRAM);
+        (void)link_peer_pull_packet(&p);
+        ck_assert_int_eq(link_peer_find(&p, TF_FRAME_LINK_ACK) != NULL, i == TF_ROUTE_STREAM);
+        link_peer_free(&p);
+    }
+}
+END_TEST
+
 START_TEST(standby_route_is_probed_once_a_second_while_there_is_traffic)
 {
     for (size_t i = 0; i < TF_ROUTE_COUNT; i++) {
@@ -225,6 +247,7 @@ int main(void)
     const TTest *const tests[] = {
         standby_route_has_no_segments_while_another_flows,
         standby_route_that_is_the_only_one_carries,
+        standby_route_has_no_acks_while_another_flows,
         standby_datagrams_carry_without_a_stream_and_a_second_longer,
         standby_stream_carries_when_datagrams_are_down,
         standby_route_is_probed_once_a_second_while_there_is_traffic,

@@ -140,6 +140,23 @@ START_TEST(link_only_copies_are_counted_while_the_other_route_is_up)
 }
 END_TEST
 
+/* What its segments carried; by each route by itself. */
+START_TEST(link_bytes_that_were_sent_are_counted_by_route)
+{
+    link_peer p;
+    link_peer_defaults(&p);
+    link_peer_new(&p);
+    link_peer_up(&p, 1);
+    ck_assert_int_eq(link_peer_say(&p, "twelve bytes"), TF_OK);
+    ck_assert(link_peer_pull_packet(&p));
+    ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_DATAGRAM).sent_bytes, 12);
+    ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_STREAM).sent_bytes, 0);
+    ck_assert_uint_gt(link_peer_pull_stream(&p), 0);
+    ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_STREAM).sent_bytes, 12);
+    link_peer_free(&p);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -148,6 +165,7 @@ int main(void)
         link_copy_of_what_is_no_longer_recent_is_not_counted,
         link_verdicts_have_names,
         link_only_copies_are_counted_while_the_other_route_is_up,
+        link_bytes_that_were_sent_are_counted_by_route,
         NULL,
     };
     return tf_test_run("paths/link, statistics", tests);
