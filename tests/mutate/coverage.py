@@ -142,15 +142,16 @@ def main():
         print(f"{path:32} lines {numbers[0]:4} of {numbers[1]:4}  {share(*numbers[:2]):6.1f} %   "
               f"branches {numbers[2]:4} of {numbers[3]:4}  {share(*numbers[2:]):6.1f} %")
         for number in file.missed():
-            known = explained.has(path, file.text[number - 1].strip())
+            known = explained.has(path, file.text, number)
             unexplained += not known
             if options.lines or not known:
                 print(f"    {path}:{number}: {file.text[number - 1].strip()}{'   (explained)' if known else ''}")
         for number in file.half() if options.branches else ():
             print(f"    {path}:{number}: {file.branches[number]} {file.text[number - 1].strip()}")
-    stale = explained.out_of_date({path: tree.text(path) for path in files})
-    for path, original, _ in stale:
-        print(f"{options.explain}: {path} has no such line any more: {original}")
+    texts = {path: tree.text(path) for path in files}
+    stale = explained.out_of_date(texts, {path: file.missed() for path, file in files.items()})
+    for wrong in stale:
+        print(f"{options.explain}: {wrong}")
     print(f"{len(files)} pure cores: {share(*sums[:2]):.1f} % of {sums[1]} lines, {share(*sums[2:]):.1f} % of "
           f"{sums[3]} branches; {unexplained} lines never ran and are not explained")
     enough = share(*sums[:2]) >= LEAST and share(*sums[2:]) >= LEAST

@@ -142,7 +142,7 @@ class Run:
                     return "killed", test.name
         finally:
             os.remove(library)
-        return ("explained" if self.explained.has(*mutant.key()) else "survived"), None
+        return ("explained" if mutant.is_explained(self.explained, text) else "survived"), None
 
     def one(self, mutant, text):
         start = time.monotonic()
@@ -225,7 +225,7 @@ def run_area(area, options, made, kinds):
     texts = {path: text for path, text in texts.items() if fnmatch.fnmatch(path, options.file)}
     explained = Explained(options.explain)
     if options.again:
-        mutants = [mutant for mutant in again(options.again, texts) if not explained.has(*mutant.key())]
+        mutants = [each for each in again(options.again, texts) if not each.is_explained(explained, texts[each.path])]
     else:
         mutants = choose(texts, kinds, f"{options.seed} {area}")
     if options.list:
@@ -236,8 +236,8 @@ def run_area(area, options, made, kinds):
     run = Run(made, tests, explained, options)
     run.many(mutants, texts, options.count, options.jobs)
     stale = explained.out_of_date(texts)
-    for path, original, _ in stale:
-        print(f"{options.explain}: {path} has no such line any more: {original}")
+    for wrong in stale:
+        print(f"{options.explain}: {wrong}")
     print(f"{area}: {run.judged()} mutants: {run.counts['killed']} killed, {run.counts['survived']} survived, "
           f"{run.counts['explained']} explained; besides {run.counts['same']} the same as another or as the original, "
           f"{run.counts['refused']} did not compile; {len(tests)} tests of "

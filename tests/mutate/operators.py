@@ -36,8 +36,8 @@ class Mutant:
     def __str__(self):
         return f"{self.path}:{self.line}: {self.original.strip()} -> {self.changed.strip()}"
 
-    def key(self):
-        return self.path, self.original.strip(), self.changed.strip()
+    def is_explained(self, explained, text):
+        return explained.has(self.path, text.split("\n"), self.line, self.changed.strip())
 
 
 def blank(match):

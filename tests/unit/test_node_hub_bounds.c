@@ -142,6 +142,36 @@ START_TEST(channel_confirms_that_wait_are_bounded)
 }
 END_TEST
 
+/* What was behind it is lost: it goes on with what comes next. */
+START_TEST(channel_cursor_beyond_the_head_begins_behind_it)
+{
+    static client_world cw;
+    cw_begin(&cw, 27, NULL);
+    raw_peer *raw = raw_new(&cw.w, cw.server, 3);
+    raw_open(raw, "room");
+    raw_send_range(raw, 1, 5);
+    tf_args_subscribe args = {.from = {.kind = TF_FROM_FIRST}};
+    const uint64_t epoch = raw_subscribe(raw, &args).start.epoch;
+    tf_store_op op = {.kind = TF_STORE_CURSOR,
+                      .channel = 1,
+                      .cursor = {.channel = 1,
+                                 .owner = world_id(99),
+                                 .name = tf_slice_str("reader"),
+                                 .epoch = epoch,
+                                 .next = 100}};
+    tf_store_group group = {&op, 1};
+    tf_store_event_type type;
+    stub_store *stub = &cw.server->stub;
+    stub->inner.table->submit(stub->inner.ctx, &group);
+    ck_assert(stub->inner.table->poll(stub->inner.ctx, &type));
+    args.durable = tf_slice_str("reader");
+    raw_sub sub = raw_subscribe(raw, &args);
+    ck_assert(sub.start.next == 6 && sub.start.resumed);
+    cw_end(&cw);
+    free(raw);
+}
+END_TEST
+
 /* S5: what came in together from several connections is committed together. */
 START_TEST(channel_sends_of_one_turn_make_one_group)
 {
@@ -266,6 +296,7 @@ int main(void)
         channel_subscriptions_of_a_connection_are_bounded,
         channel_subscriptions_that_wait_for_their_cursors_are_bounded,
         channel_confirms_that_wait_are_bounded,
+        channel_cursor_beyond_the_head_begins_behind_it,
         channel_sends_of_one_turn_make_one_group,
         channel_feed_of_one_visit_is_bounded,
         channel_feed_of_one_visit_is_for_all_that_lag,

@@ -111,6 +111,7 @@ START_TEST(limits_message_beyond_what_the_reader_takes_is_refused_to_it)
 {
     static setup s;
     static uint8_t body[TF_MESSAGE_MIN_LIMIT];
+    raw_args args;
     begin(&s);
     s.w.max_message = TF_MESSAGE_MIN_LIMIT;
     raw_peer *small = raw_new(&s.w, s.node, 12);
@@ -119,6 +120,13 @@ START_TEST(limits_message_beyond_what_the_reader_takes_is_refused_to_it)
     raw_settle(s.raw);
     ck_assert_str_eq(raw_outcome(s.raw, sent), "acked");
     ck_assert_str_eq(raw_outcome(small, read_one(small)), "message_too_large");
+    for (unsigned i = 0; i < 2; i++) { /* of several as many as it takes */
+        (void)raw_send_origin(s.raw, i == 0 ? "b" : "c", tf_slice_of(body, sizeof(body) * 2 / 3), NULL);
+    }
+    raw_settle(s.raw);
+    tf_args_read_write(raw_begin(&args), &(tf_args_read){2, 3});
+    tf_local some = raw_ask(small, small->channel, "read", &args);
+    ck_assert_str_eq(raw_outcome(small, some), "acked");
     ck_assert_str_eq(raw_outcome(s.raw, read_one(s.raw)), "acked");
     end(&s);
     free(small);
@@ -362,6 +370,22 @@ START_TEST(limits_send_of_an_origin_without_memory_is_not_forgotten)
 END_TEST
 
 /* Whichever allocation fails: the connection belongs to the hub, or it is as it was. */
+/* One send is with the store, another waits for the next group. */
+START_TEST(limits_hub_that_goes_takes_what_is_not_committed_along)
+{
+    static setup s;
+    begin(&s);
+    s.node->stub.hold = true;
+    for (unsigned i = 1; i <= 2; i++) {
+        tf_local promise = raw_send_numbered(s.raw, i);
+        raw_settle(s.raw);
+        ck_assert_str_eq(raw_outcome(s.raw, promise), "waiting");
+    }
+    ck_assert(!tf_list_is_empty(&s.node->hub->gathered));
+    end(&s);
+}
+END_TEST
+
 START_TEST(limits_connection_without_memory_is_not_attached)
 {
     static setup s;
@@ -480,6 +504,7 @@ int main(void)
         limits_total_rate_of_a_relay_holds,
         limits_origins_are_let_go_with_what_they_were_kept_for,
         limits_send_of_an_origin_without_memory_is_not_forgotten,
+        limits_hub_that_goes_takes_what_is_not_committed_along,
         limits_connection_without_memory_is_not_attached,
         limits_rate_of_a_relay_does_not_overflow,
         limits_a_window_of_large_messages_is_taken,

@@ -94,6 +94,20 @@ START_TEST(names_same_node_replaces_and_another_may_not)
 }
 END_TEST
 
+START_TEST(names_are_bounded_in_all)
+{
+    static setup s;
+    begin(&s, NULL);
+    s.node->hub->names.count = TF_PUBLISHED_MAX - 1; /* as if there were so many */
+    ck_assert_str_eq(raw_publish(s.host, "last", s.object), "acked");
+    ck_assert_str_eq(raw_publish(s.host, "more", s.object), "overloaded");
+    ck_assert_str_eq(raw_publish(s.host, "last", TF_LOCAL_NONE), "acked");
+    ck_assert_str_eq(raw_publish(s.host, "more", s.object), "acked");
+    s.node->hub->names.count = 1;
+    end(&s);
+}
+END_TEST
+
 /* Its new connection takes a name over before the old one is known to be dead. */
 START_TEST(names_node_that_comes_back_takes_its_names_over)
 {
@@ -372,6 +386,7 @@ int main(void)
         names_published_object_is_found_and_called,
         names_call_goes_on_in_the_turn_in_which_it_came,
         names_same_node_replaces_and_another_may_not,
+        names_are_bounded_in_all,
         names_node_that_comes_back_takes_its_names_over,
         names_withdrawn_one_is_not_found_and_its_object_let_go,
         names_host_that_goes_takes_its_names_and_calls_in_flight_along,

@@ -81,6 +81,7 @@ START_TEST(objects_answer_to_a_call_is_told_once_and_with_its_user)
     nothing_more(&s);
     fall_silent(&s);
     ck_assert_uint_eq(records_of(&s), 3); /* two roots, the application's object */
+    ck_assert_uint_eq(s.node->hub->app.held.count, 0);
     end(&s);
 }
 END_TEST
@@ -120,6 +121,27 @@ START_TEST(objects_what_a_call_names_is_let_go_with_it_unless_it_is_held)
     tf_hub_release(s.node->hub, s.w.now, held); /* once too often: no-op */
     fall_silent(&s);
     ck_assert(!raw_knows(s.peer, kept));
+    end(&s);
+}
+END_TEST
+
+START_TEST(objects_all_that_a_call_names_is_let_go_with_it)
+{
+    static setup s;
+    tf_mention refs[3];
+    begin(&s);
+    for (size_t i = 0; i < 3; i++) {
+        refs[i] = (tf_mention){tf_router_new_object(s.peer->end->router), TF_REF_OBJECT};
+    }
+    tf_router_send send = {.target = s.seen, .method = tf_slice_str("give"), .refs = refs, .ref_count = 3};
+    ck_assert_int_eq(tf_router_deliver(s.peer->end->router, s.w.now, &send, NULL), TF_OK);
+    raw_settle(s.peer);
+    ck_assert_uint_eq(next(&s, TF_APP_CALL).ref_count, 3);
+    nothing_more(&s);
+    fall_silent(&s);
+    for (size_t i = 0; i < 3; i++) {
+        ck_assert(!raw_knows(s.peer, refs[i].local));
+    }
     end(&s);
 }
 END_TEST
@@ -193,6 +215,19 @@ START_TEST(objects_promise_of_a_call_that_nobody_holds_is_not_told)
     ck_assert_int_eq(tf_router_resolve(s.peer->end->router, s.w.now, &answer, 1), TF_OK);
     raw_settle(s.peer);
     (void)next(&s, TF_APP_CALL);
+    nothing_more(&s);
+    end(&s);
+}
+END_TEST
+
+START_TEST(objects_answer_that_waits_when_its_promise_is_let_go_is_not_told)
+{
+    static setup s;
+    begin(&s);
+    tf_local result = call(&s, tf_hub_peer_root(raw_pair(s.peer)->end[1].conn), "ask", NULL, 0);
+    raw_answer_text(s.peer, raw_got(s.peer, "ask")->result, "answer", TF_LOCAL_NONE);
+    raw_settle(s.peer);
+    tf_hub_release(s.node->hub, s.w.now, result);
     nothing_more(&s);
     end(&s);
 }
@@ -289,6 +324,9 @@ START_TEST(objects_held_after_it_was_revoked_is_told)
     ck_assert_uint_eq(next(&s, TF_APP_GONE).local, s.own);
     tf_router_hold(s.node->hub->router, held); /* somebody else */
     tf_hub_release(s.node->hub, s.w.now, held);
+    ck_assert_int_eq(tf_hub_hold(s.node->hub, held, &s.tag), TF_OK);
+    tf_hub_release(s.node->hub, s.w.now, held); /* before it is told */
+    nothing_more(&s);
     ck_assert_int_eq(tf_hub_hold(s.node->hub, held, &s.tag), TF_OK);
     world_settle(&s.w);
     tf_app_event event = next(&s, TF_APP_REVOKED);
@@ -440,9 +478,11 @@ int main(void)
         objects_answer_to_a_call_is_told_once_and_with_its_user,
         objects_call_without_anybody_is_an_error,
         objects_what_a_call_names_is_let_go_with_it_unless_it_is_held,
+        objects_all_that_a_call_names_is_let_go_with_it,
         objects_promise_of_a_call_that_waits_is_told_when_it_is_held,
         objects_promise_that_was_told_is_not_held_again,
         objects_promise_of_a_call_that_nobody_holds_is_not_told,
+        objects_answer_that_waits_when_its_promise_is_let_go_is_not_told,
         objects_own_promise_is_decided_here,
         objects_own_promise_that_is_let_go_leaves_nothing,
         objects_host_that_goes_is_told_of_what_is_held,

@@ -148,9 +148,12 @@ START_TEST(loss_that_was_none_gives_the_window_back)
     uint64_t first = 0;
     make(&p, TF_ROUTES_DATAGRAM, 20 * TF_MS);
     const uint64_t window = link_peer_stats(&p, TF_ROUTE_DATAGRAM).cwnd;
+    const uint64_t repaired = link_peer_stats(&p, TF_ROUTE_DATAGRAM).repaired;
     ck_assert(is_lost_by(&p, 6, &first)); /* three of them: three later numbers are allowed for */
     const uint64_t less = link_peer_stats(&p, TF_ROUTE_DATAGRAM).cwnd;
     ck_assert_uint_lt(less, window);
+    link_peer_drain(&p);
+    ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_DATAGRAM).repaired - repaired, 6); /* twice each */
     for (uint64_t number = first; number < first + 3; number++) {
         ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_DATAGRAM).cwnd, less);
         ack_packets(&p, number, number);

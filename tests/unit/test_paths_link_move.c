@@ -144,6 +144,44 @@ START_TEST(link_move_asks_again_as_often_as_the_route_allows)
 }
 END_TEST
 
+/* What may be in flight there is not known yet. */
+START_TEST(link_move_begins_with_a_new_window)
+{
+    static const uint8_t bytes[1000];
+    link_peer p;
+    tf_link_event event;
+    link_peer_defaults(&p);
+    p.config.send_data = TF_ROUTES_DATAGRAM;
+    p.config.send_window_segments = 1024;
+    p.config.send_window_bytes = 1u << 20;
+    link_peer_new(&p);
+    link_peer_up(&p, 1);
+    for (unsigned i = 0; i < 20; i++) {
+        for (unsigned k = 0; k < 100; k++) {
+            ck_assert_int_eq(tf_link_send(p.link, p.now, tf_slice_of(bytes, sizeof(bytes))), TF_OK);
+        }
+        for (unsigned ms = 0; ms < 20; ms++) { /* the pacer has them wait */
+            link_peer_drain(&p);
+            link_peer_wait(&p, TF_MS);
+        }
+        ck_assert_int_eq(link_peer_send_one(&p, link_peer_packet_ack(1, 0, p.packet.number)), TF_OK);
+        ck_assert_int_eq(link_peer_send_one(&p, link_peer_ack(tf_link_send_next(p.link))), TF_OK);
+    }
+    ck_assert_uint_gt(link_peer_stats(&p, TF_ROUTE_DATAGRAM).cwnd, (size_t)(TF_CWND_INITIAL));
+    tf_link_datagram_moved(p.link, p.now);
+    const challenges all = pull(&p);
+    respond(&p, &all.candidate[1]);
+    while (!take_event(&p, TF_LINK_EVENT_MOVED, &event)) {
+        const tf_time due = tf_link_deadline(p.link);
+        link_peer_wait(&p, due > p.now ? due - p.now : 0);
+        link_peer_drain(&p);
+    }
+    ck_assert(event.moved);
+    ck_assert_uint_eq(link_peer_stats(&p, TF_ROUTE_DATAGRAM).cwnd, (size_t)(TF_CWND_INITIAL));
+    link_peer_free(&p);
+}
+END_TEST
+
 START_TEST(link_move_is_off_when_the_old_address_answers_under_the_newest_keys)
 {
     link_peer p;
@@ -280,6 +318,7 @@ int main(void)
         link_move_asks_both_addresses_under_all_keys,
         link_move_asks_again_until_it_is_answered,
         link_move_asks_again_as_often_as_the_route_allows,
+        link_move_begins_with_a_new_window,
         link_move_is_off_when_the_old_address_answers_under_the_newest_keys,
         link_move_small_packet_that_is_acked_confirms_no_keys,
         link_move_answer_has_the_newest_keys_proved_at_once,

@@ -189,6 +189,22 @@ START_TEST(report_unreachable_comes_when_all_routes_failed_three_times)
 }
 END_TEST
 
+/* However often it fails after that, until something arrived. */
+START_TEST(report_unreachable_comes_once)
+{
+    link_peer p;
+    link_peer_defaults(&p);
+    link_peer_new(&p);
+    for (uint64_t generation = 1; generation <= 3 * TF_UNREACHABLE_FAILURES; generation++) {
+        tf_link_stream_up(p.link, p.now, generation);
+        link_peer_drain(&p);
+        tf_link_stream_down(p.link, p.now);
+        ck_assert_int_eq(told_unreachable(&p), generation == TF_UNREACHABLE_FAILURES);
+    }
+    link_peer_free(&p);
+}
+END_TEST
+
 /* --- the end --- */
 
 START_TEST(report_of_a_closed_link_is_over)
@@ -207,6 +223,45 @@ START_TEST(report_of_a_closed_link_is_over)
         ck_assert_uint_eq(tf_link_deadline(p.link), TF_NEVER);
     }
     link_peer_free(&p);
+}
+END_TEST
+
+START_TEST(report_of_the_peers_end_has_its_reason)
+{
+    static const char reason[] = "abc";
+    for (size_t len = 0; len <= 3; len++) {
+        link_peer p;
+        tf_link_event event = {.type = TF_LINK_EVENT_VERDICT};
+        tf_frame frame = {.type = TF_FRAME_CLOSE};
+        frame.u.close = (tf_close){.code = TF_CLOSE_DRAINING, .reason = tf_slice_of(reason, len)};
+        link_peer_defaults(&p);
+        link_peer_new(&p);
+        link_peer_up(&p, 1);
+        ck_assert_int_eq(link_peer_send_one(&p, frame), TF_OK);
+        while (event.type != TF_LINK_EVENT_CLOSED) {
+            ck_assert(tf_link_next_event(p.link, &event));
+        }
+        ck_assert(event.code == TF_CLOSE_DRAINING && tf_slice_eq(event.reason, tf_slice_of(reason, len)));
+        link_peer_free(&p);
+    }
+}
+END_TEST
+
+START_TEST(report_of_the_end_is_as_long_as_it_may_be)
+{
+    char reason[TF_CLOSE_REASON_MAX + 1];
+    memset(reason, 'a', sizeof(reason));
+    for (size_t len = TF_CLOSE_REASON_MAX - 1; len <= TF_CLOSE_REASON_MAX + 1; len++) {
+        link_peer p;
+        link_peer_defaults(&p);
+        link_peer_new(&p);
+        link_peer_up(&p, 1);
+        tf_link_close(p.link, p.now, TF_CLOSE_DRAINING, tf_slice_of(reason, len));
+        ck_assert_uint_eq(link_peer_pull_stream(&p), 1);
+        ck_assert_uint_eq(link_peer_get(&p, TF_FRAME_CLOSE)->u.close.reason.len,
+                          len < TF_CLOSE_REASON_MAX ? len : TF_CLOSE_REASON_MAX);
+        link_peer_free(&p);
+    }
 }
 END_TEST
 
@@ -239,7 +294,10 @@ int main(void)
         report_unreachable_does_not_come_when_a_route_came_back,
         report_unreachable_does_not_come_while_a_route_is_up,
         report_unreachable_comes_when_all_routes_failed_three_times,
+        report_unreachable_comes_once,
         report_of_a_closed_link_is_over,
+        report_of_the_peers_end_has_its_reason,
+        report_of_the_end_is_as_long_as_it_may_be,
         report_of_the_end_is_the_first,
         NULL,
     };

@@ -83,6 +83,19 @@ START_TEST(stream_stalls_when_the_socket_takes_nothing)
 }
 END_TEST
 
+/* Also with what waited for it. */
+START_TEST(stream_that_is_new_stalls_when_the_socket_takes_nothing)
+{
+    link_peer p;
+    make(&p);
+    tf_link_stream_down(p.link, p.now);
+    ck_assert_int_eq(link_peer_say(&p, "x"), TF_OK);
+    tf_link_stream_up(p.link, p.now, 2);
+    ck_assert_uint_eq(wait_for_verdict(&p, TF_VERDICT_STALLED), stall_span(&p));
+    link_peer_free(&p);
+}
+END_TEST
+
 START_TEST(stream_without_anything_outstanding_does_not_stall)
 {
     link_peer p;
@@ -95,6 +108,19 @@ START_TEST(stream_without_anything_outstanding_does_not_stall)
         link_peer_wait(&p, 10 * TF_MS);
         ck_assert_int_eq(tf_link_verdict(p.link, TF_ROUTE_STREAM), TF_VERDICT_UP);
     }
+    link_peer_free(&p);
+}
+END_TEST
+
+/* The other route has brought it meanwhile. */
+START_TEST(stream_that_need_not_write_any_more_does_not_stall)
+{
+    link_peer p;
+    make(&p);
+    ck_assert_int_eq(link_peer_say(&p, "x"), TF_OK);
+    ck_assert_int_eq(link_peer_send_one(&p, link_peer_ack(1)), TF_OK);
+    link_peer_wait(&p, stall_span(&p) + TF_MS);
+    ck_assert_int_eq(tf_link_verdict(p.link, TF_ROUTE_STREAM), TF_VERDICT_UP);
     link_peer_free(&p);
 }
 END_TEST
@@ -119,6 +145,23 @@ START_TEST(stream_that_revives_flows_when_it_has_caught_up)
     tell(&p, 1, 2);
     ck_assert_int_eq(tf_link_verdict(p.link, TF_ROUTE_STREAM), TF_VERDICT_STALLED);
     tell(&p, 1, 3);
+    ck_assert_int_eq(tf_link_verdict(p.link, TF_ROUTE_STREAM), TF_VERDICT_UP);
+    link_peer_free(&p);
+}
+END_TEST
+
+START_TEST(stream_that_revives_with_nothing_outstanding_flows)
+{
+    link_peer p;
+    make(&p);
+    uint64_t token = 0;
+    tf_link_probe(p.link, p.now);
+    while (tf_link_verdict(p.link, TF_ROUTE_STREAM) != TF_VERDICT_DOWN) {
+        (void)link_peer_pull_stream(&p);
+        token = link_peer_find(&p, TF_FRAME_PING) != NULL ? link_peer_get(&p, TF_FRAME_PING)->u.token : token;
+        link_peer_wait(&p, tf_link_deadline(p.link) - p.now);
+    }
+    ck_assert_int_eq(link_peer_send_one(&p, link_peer_token(TF_FRAME_PONG, token)), TF_OK);
     ck_assert_int_eq(tf_link_verdict(p.link, TF_ROUTE_STREAM), TF_VERDICT_UP);
     link_peer_free(&p);
 }
@@ -241,8 +284,11 @@ int main(void)
     const TTest *const tests[] = {
         stream_stalls_when_what_was_written_is_not_counted,
         stream_stalls_when_the_socket_takes_nothing,
+        stream_that_is_new_stalls_when_the_socket_takes_nothing,
         stream_without_anything_outstanding_does_not_stall,
+        stream_that_need_not_write_any_more_does_not_stall,
         stream_that_revives_flows_when_it_has_caught_up,
+        stream_that_revives_with_nothing_outstanding_flows,
         stream_down_stops_what_it_was_waited_for,
         stream_counts_what_went_twice_and_what_need_not_go,
         stream_resume_lets_a_waiting_message_go_on,
