@@ -1,6 +1,7 @@
 """twofold-lab --mode sim: the same file gives the same verdict in virtual time as between real programs, and the same
 bytes from the same seed; and between namespaces. That the files of tests/harness/scenarios hold with forwarders is
 proved by test_lab.py."""
+# takes long
 import concurrent.futures
 import glob
 import json

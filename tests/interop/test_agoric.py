@@ -5,6 +5,7 @@ in random programs, through a translator (agoric/README.md).
     test_agoric.py --shape vnv --seeds 0..999 [--steps N]   more; a row of v (vat) and n (our node)
     test_agoric.py --shape vnv --seeds 7..7 --verbose       one, with all that was said
 """
+# takes long
 import argparse
 import os
 import sys
