@@ -173,17 +173,24 @@ size_t tf_stream_room(const tf_stream *stream)
     return free && stream->turn_written < TF_STREAM_TURN ? TF_STREAM_RECORD : 0;
 }
 
-/* Keeps what the socket did not take: the write is repeated with it (moving buffer). */
-static tf_tls_result keep_output(tf_stream *stream, tf_slice rest, tf_tls_result result)
+bool tf_stream_set_output(tf_stream *stream, tf_slice bytes)
 {
     stream->out = tf_stream_buffers_take(stream->buffers, &stream->buffers->out);
     if (stream->out == NULL) {
-        return (tf_tls_result){TF_TLS_ENDED, TF_STREAM_INTERNAL, ENOMEM, "buffers"};
+        return false;
     }
-    memcpy(stream->out, rest.data, rest.len);
+    memcpy(stream->out, bytes.data, bytes.len);
     stream->out_from = 0;
-    stream->out_to = rest.len;
-    return result;
+    stream->out_to = bytes.len;
+    return true;
+}
+
+/* Keeps what the socket did not take: the write is repeated with it (moving buffer). */
+static tf_tls_result keep_output(tf_stream *stream, tf_slice rest, tf_tls_result result)
+{
+    return tf_stream_set_output(stream, rest)
+               ? result
+               : (tf_tls_result){TF_TLS_ENDED, TF_STREAM_INTERNAL, ENOMEM, "buffers"};
 }
 
 void tf_stream_write(tf_stream *stream, tf_slice bytes)

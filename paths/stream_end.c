@@ -70,22 +70,16 @@ void tf_stream_forget_last(tf_stream *stream)
     stream->last_len = 0;
 }
 
-/* What was written before has gone out: the last bytes become the output. False: there are none. */
+/* What was written before has gone out: the last bytes become the output. False: there are none, or no memory. */
 static bool take_last(tf_stream *stream)
 {
-    if (stream->last == NULL) {
-        return false;
-    }
-    stream->out = tf_stream_buffers_take(stream->buffers, &stream->buffers->out);
-    if (stream->out != NULL) {
-        memcpy(stream->out, stream->last, stream->last_len);
-        stream->out_from = 0;
-        stream->out_to = stream->last_len;
+    bool taken = stream->last != NULL && tf_stream_set_output(stream, tf_slice_of(stream->last, stream->last_len));
+    if (taken) {
         stream->stats.written_bytes += stream->last_len;
         stream->stats.written_records++;
     }
     tf_stream_forget_last(stream);
-    return stream->out != NULL;
+    return taken;
 }
 
 /* True: all has gone out. */

@@ -102,6 +102,8 @@ void tf_stream_set_limit(tf_stream *stream, tf_time delay);
 void tf_stream_begin(tf_stream *stream);
 /* Whether the rest of a record waits for the socket. */
 bool tf_stream_has_output(const tf_stream *stream);
+/* Makes these bytes (at most TF_STREAM_RECORD) that rest, where there is none. False: no memory. */
+TF_MUST_CHECK bool tf_stream_set_output(tf_stream *stream, tf_slice bytes);
 /* Writes that rest. True: nothing waits any more; else `write_failed` or later. */
 bool tf_stream_flush(tf_stream *stream);
 /* A stream without a socket; its memory goes with tf_stream_free. */
@@ -120,8 +122,9 @@ void tf_stream_drop_socket(tf_stream *stream);
 void tf_stream_close_socket(int fd);
 /* What is to be done in these two states when the socket is ready. */
 void tf_stream_closing_turn(tf_stream *stream);
-void tf_stream_forget_last(tf_stream *stream);
 void tf_stream_linger_turn(tf_stream *stream);
+/* Frees the bytes that were to follow the output. */
+void tf_stream_forget_last(tf_stream *stream);
 
 /* -- stream_dial.c ------------------------------------------------------------------------------------------------- */
 

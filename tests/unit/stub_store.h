@@ -76,6 +76,15 @@ static inline void stub_let_go(stub_store *stub)
     ck_assert(stub_release(stub));
 }
 
+/* A change that did not come from the hub, committed at once. */
+static inline void stub_commit(stub_store *stub, tf_store_op *op)
+{
+    tf_store_group group = {op, 1};
+    tf_store_event_type type;
+    stub->inner.table->submit(stub->inner.ctx, &group);
+    ck_assert(stub->inner.table->poll(stub->inner.ctx, &type));
+}
+
 static inline bool stub_poll(void *ctx, tf_store_event_type *out)
 {
     stub_store *stub = ctx;

@@ -1,7 +1,7 @@
 /* node/hub: `read`, and what a connection may have of subscriptions and waiting requests (P7). */
 #include "tests/support/check_main.h"
 #include "tests/unit/client_world.h"
-#include "tests/unit/raw_calls.h"
+#include "tests/unit/raw_room.h"
 
 static tf_local call_read(raw_peer *raw, uint64_t from, uint64_t to)
 {
@@ -93,172 +93,146 @@ END_TEST
 /* Durable subscriptions whose cursors are not stored yet. */
 START_TEST(channel_subscriptions_that_wait_for_their_cursors_are_bounded)
 {
-    static client_world cw;
+    setup s;
     tf_local promises[TF_HUB_OPENS_MAX + 1];
-    cw_begin(&cw, 21, &(tf_hub_config){.subscriptions_per_peer = TF_HUB_OPENS_MAX + 1});
-    raw_peer *raw = raw_new(&cw.w, cw.server, 3);
-    raw_open(raw, "room");
-    cw.server->stub.hold = true;
+    begin_with(&s, &(tf_hub_config){.subscriptions_per_peer = TF_HUB_OPENS_MAX + 1});
+    s.node->stub.hold = true;
     for (unsigned i = 0; i <= TF_HUB_OPENS_MAX; i++) {
         char name[16];
         int len = snprintf(name, sizeof(name), "reader%u", i);
         tf_args_subscribe args = {.from = {.kind = TF_FROM_FIRST}, .durable = tf_slice_of(name, (size_t)len)};
-        promises[i] = raw_ask_subscribe(raw, &args, tf_router_new_object(raw->end->router));
+        promises[i] = raw_ask_subscribe(s.raw, &args, tf_router_new_object(s.raw->end->router));
     }
-    ck_assert_str_eq(raw_outcome(raw, promises[TF_HUB_OPENS_MAX - 1]), "waiting");
-    ck_assert_str_eq(raw_outcome(raw, promises[TF_HUB_OPENS_MAX]), "overloaded");
-    cw.server->stub.hold = false;
-    while (stub_release(&cw.server->stub)) {
-        raw_settle(raw);
-    }
-    ck_assert_str_eq(raw_outcome(raw, promises[TF_HUB_OPENS_MAX - 1]), "acked");
-    cw_end(&cw);
-    free(raw);
+    ck_assert_str_eq(raw_outcome(s.raw, promises[TF_HUB_OPENS_MAX - 1]), "waiting");
+    ck_assert_str_eq(raw_outcome(s.raw, promises[TF_HUB_OPENS_MAX]), "overloaded");
+    stub_let_go(&s.node->stub);
+    raw_settle(s.raw);
+    ck_assert_str_eq(raw_outcome(s.raw, promises[TF_HUB_OPENS_MAX - 1]), "acked");
+    end(&s);
 }
 END_TEST
 
 START_TEST(channel_confirms_that_wait_are_bounded)
 {
-    static client_world cw;
+    setup s;
     tf_local promises[TF_HUB_OPENS_MAX + 1];
-    cw_begin(&cw, 25, NULL);
-    raw_peer *raw = raw_new(&cw.w, cw.server, 3);
-    raw_open(raw, "room");
-    raw_send_range(raw, 1, TF_HUB_OPENS_MAX + 1);
+    begin(&s);
+    raw_send_range(s.raw, 1, TF_HUB_OPENS_MAX + 1);
     tf_args_subscribe args = {.from = {.kind = TF_FROM_FIRST}, .durable = tf_slice_str("reader")};
-    raw_sub sub = raw_subscribe(raw, &args);
-    cw.server->stub.hold = true;
+    raw_sub sub = raw_subscribe(s.raw, &args);
+    s.node->stub.hold = true;
     for (uint64_t i = 0; i <= TF_HUB_OPENS_MAX; i++) {
         promises[i] = raw_confirm(&sub, sub.start.epoch, i + 2);
     }
-    ck_assert_str_eq(raw_outcome(raw, promises[TF_HUB_OPENS_MAX - 1]), "waiting");
-    ck_assert_str_eq(raw_outcome(raw, promises[TF_HUB_OPENS_MAX]), "overloaded");
-    while (stub_release(&cw.server->stub)) {
-        raw_settle(raw);
-    }
-    ck_assert_str_eq(raw_outcome(raw, promises[TF_HUB_OPENS_MAX - 1]), "acked");
-    cw_end(&cw);
-    free(raw);
+    ck_assert_str_eq(raw_outcome(s.raw, promises[TF_HUB_OPENS_MAX - 1]), "waiting");
+    ck_assert_str_eq(raw_outcome(s.raw, promises[TF_HUB_OPENS_MAX]), "overloaded");
+    stub_let_go(&s.node->stub);
+    raw_settle(s.raw);
+    ck_assert_str_eq(raw_outcome(s.raw, promises[TF_HUB_OPENS_MAX - 1]), "acked");
+    end(&s);
 }
 END_TEST
 
 /* What was behind it is lost: it goes on with what comes next. */
 START_TEST(channel_cursor_beyond_the_head_begins_behind_it)
 {
-    static client_world cw;
-    cw_begin(&cw, 27, NULL);
-    raw_peer *raw = raw_new(&cw.w, cw.server, 3);
-    raw_open(raw, "room");
-    raw_send_range(raw, 1, 5);
+    setup s;
+    begin(&s);
+    raw_send_range(s.raw, 1, 5);
     tf_args_subscribe args = {.from = {.kind = TF_FROM_FIRST}};
-    const uint64_t epoch = raw_subscribe(raw, &args).start.epoch;
     tf_store_op op = {.kind = TF_STORE_CURSOR,
                       .channel = 1,
                       .cursor = {.channel = 1,
                                  .owner = world_id(99),
                                  .name = tf_slice_str("reader"),
-                                 .epoch = epoch,
+                                 .epoch = raw_subscribe(s.raw, &args).start.epoch,
                                  .next = 100}};
-    tf_store_group group = {&op, 1};
-    tf_store_event_type type;
-    stub_store *stub = &cw.server->stub;
-    stub->inner.table->submit(stub->inner.ctx, &group);
-    ck_assert(stub->inner.table->poll(stub->inner.ctx, &type));
+    stub_commit(&s.node->stub, &op);
     args.durable = tf_slice_str("reader");
-    raw_sub sub = raw_subscribe(raw, &args);
+    raw_sub sub = raw_subscribe(s.raw, &args);
     ck_assert(sub.start.next == 6 && sub.start.resumed);
-    cw_end(&cw);
-    free(raw);
+    end(&s);
 }
 END_TEST
 
 /* S5: what came in together from several connections is committed together. */
 START_TEST(channel_sends_of_one_turn_make_one_group)
 {
-    static client_world cw;
-    raw_peer *raws[3];
+    setup s;
     tf_local promises[3];
-    cw_begin(&cw, 24, NULL);
-    for (size_t i = 0; i < 3; i++) {
-        raws[i] = raw_new(&cw.w, cw.server, 3 + i);
-        raw_open(raws[i], "room");
-    }
-    size_t groups = cw.server->stub.groups;
+    begin_two(&s);
+    raw_peer *raws[3] = {s.raw, s.other, in_room(&s, 13)};
+    size_t groups = s.node->stub.groups;
     for (unsigned i = 0; i < 3; i++) {
         promises[i] = raw_send_numbered(raws[i], i);
-        world_raw_pump(&cw.w, raws[i]->end);
-        (void)world_move(&cw.w, raw_pair(raws[i]), 0);
+        world_raw_pump(&s.w, raws[i]->end);
+        (void)world_move(&s.w, raw_pair(raws[i]), 0);
     }
-    world_end_turn(&cw.w, cw.server);
-    ck_assert_uint_eq(cw.server->stub.groups, groups + 1);
+    world_end_turn(&s.w, s.node);
+    ck_assert_uint_eq(s.node->stub.groups, groups + 1);
     for (size_t i = 0; i < 3; i++) {
         raw_settle(raws[i]);
         ck_assert_str_eq(raw_outcome(raws[i], promises[i]), "acked");
-        free(raws[i]);
     }
-    cw_end(&cw);
+    end(&s);
+    free(raws[2]);
 }
 END_TEST
+
+/* Its subscriptions are to be fed everything once more, from the store. */
+static tf_conn *lag_again(setup *s)
+{
+    tf_conn *conn = raw_pair(s->raw)->end[1].conn;
+    for (tf_list_node *node = conn->subscriptions.head.next; node != &conn->subscriptions.head; node = node->next) {
+        tf_subscription *subscription = TF_CONTAINER(node, tf_subscription, in_conn);
+        subscription->next = 1;
+        subscription->ahead = 0;
+        tf_hub_set_lagging(subscription);
+    }
+    return conn;
+}
 
 /* Before others have their turn: what is above the budget is less than what one subscription gets in its turn. */
 START_TEST(channel_feed_of_one_visit_is_bounded)
 {
-    static client_world cw;
+    setup s;
     tf_hub_stats before, after;
-    cw_begin(&cw, 22, NULL);
-    raw_peer *raw = raw_new(&cw.w, cw.server, 3);
-    raw_open(raw, "room");
-    raw_send_range(raw, 1, 100);
-    raw_sub sub = raw_subscribe(raw, &(tf_args_subscribe){.from = {.kind = TF_FROM_FIRST}});
+    begin(&s);
+    raw_send_range(s.raw, 1, 100);
+    raw_sub sub = raw_subscribe(s.raw, &(tf_args_subscribe){.from = {.kind = TF_FROM_FIRST}});
     raw_expect_range(&sub, 1, 100);
-    tf_conn *conn = raw_pair(raw)->end[1].conn;
-    tf_list_node *first = tf_list_first(&conn->subscriptions);
-    TF_ASSERT(first != NULL);
-    tf_subscription *subscription = TF_CONTAINER(first, tf_subscription, in_conn);
-    subscription->next = 1;
-    subscription->ahead = 0;
-    tf_hub_set_lagging(subscription); /* all once more */
-    tf_hub_get_stats(cw.server->hub, &before);
-    ck_assert(!tf_hub_feed(cw.server->hub, conn, 20));
-    tf_hub_get_stats(cw.server->hub, &after);
+    tf_conn *conn = lag_again(&s);
+    tf_hub_get_stats(s.node->hub, &before);
+    ck_assert(!tf_hub_feed(s.node->hub, conn, 20));
+    tf_hub_get_stats(s.node->hub, &after);
     ck_assert_uint_ge(after.from_store - before.from_store, 20);
     ck_assert_uint_lt(after.from_store - before.from_store, 40);
-    ck_assert(tf_hub_feed(cw.server->hub, conn, 100));
-    raw_settle(raw);
+    ck_assert(tf_hub_feed(s.node->hub, conn, 100));
+    raw_settle(s.raw);
     raw_expect_range(&sub, 1, 100);
-    cw_end(&cw);
-    free(raw);
+    end(&s);
 }
 END_TEST
 
 /* One that has caught up is no reason to leave the others waiting. */
 START_TEST(channel_feed_of_one_visit_is_for_all_that_lag)
 {
-    static client_world cw;
+    setup s;
     raw_sub subs[3];
-    cw_begin(&cw, 26, NULL);
-    raw_peer *raw = raw_new(&cw.w, cw.server, 3);
-    raw_open(raw, "room");
-    raw_send_range(raw, 1, 5);
-    tf_conn *conn = raw_pair(raw)->end[1].conn;
+    begin(&s);
+    raw_send_range(s.raw, 1, 5);
     for (size_t i = 0; i < 3; i++) {
-        subs[i] = raw_subscribe(raw, &(tf_args_subscribe){.from = {.kind = TF_FROM_FIRST}});
+        subs[i] = raw_subscribe(s.raw, &(tf_args_subscribe){.from = {.kind = TF_FROM_FIRST}});
         raw_expect_range(&subs[i], 1, 5);
     }
-    for (tf_list_node *node = conn->subscriptions.head.next; node != &conn->subscriptions.head; node = node->next) {
-        tf_subscription *subscription = TF_CONTAINER(node, tf_subscription, in_conn);
-        subscription->next = 1;
-        subscription->ahead = 0;
-        tf_hub_set_lagging(subscription); /* all once more */
-    }
-    ck_assert(tf_hub_feed(cw.server->hub, conn, 100));
+    tf_conn *conn = lag_again(&s);
+    ck_assert(tf_hub_feed(s.node->hub, conn, 100));
     ck_assert(tf_list_is_empty(&conn->lagging));
-    raw_settle(raw);
+    raw_settle(s.raw);
     for (size_t i = 0; i < 3; i++) {
         raw_expect_range(&subs[i], 1, 5);
     }
-    cw_end(&cw);
-    free(raw);
+    end(&s);
 }
 END_TEST
 

@@ -318,10 +318,7 @@ START_TEST(cursor_of_another_numbering_begins_at_the_first_and_says_so)
         (void)raw_confirm(&sub, sub.start.epoch, 4);
         (void)raw_trim(s.raw, first);
         tf_store_op op = {.kind = TF_STORE_EPOCH, .channel = 1, .epoch = 4711};
-        tf_store_group group = {&op, 1};
-        tf_store_event_type type;
-        s.node->stub.inner.table->submit(s.node->stub.inner.ctx, &group);
-        ck_assert(s.node->stub.inner.table->poll(s.node->stub.inner.ctx, &type));
+        stub_commit(&s.node->stub, &op);
         restart(&s);
         args = durable_from(TF_FROM_NEW, 0);
         sub = raw_subscribe(s.raw, &args);

@@ -1,6 +1,26 @@
 /* paths/link and the generations of datagram keys (PROTOCOL.md L9): challenged, confirmed, retired. */
 #include "tests/unit/link_peer.h"
 
+static bool is_told(link_peer *p, tf_link_event_type type, uint64_t generation)
+{
+    bool told = false;
+    tf_link_event event;
+    while (tf_link_next_event(p->link, &event)) {
+        told = told || (event.type == type && event.generation == generation);
+    }
+    return told;
+}
+
+/* Generation 1 works; 2 was agreed on, and its first packet has just gone out. */
+static void begin_second(link_peer *p)
+{
+    link_peer_defaults(p);
+    link_peer_new(p);
+    link_peer_up(p, 1);
+    tf_link_datagram_up(p->link, p->now, 2);
+    ck_assert(link_peer_pull_packet(p));
+}
+
 START_TEST(link_unconfirmed_generation_is_only_challenged)
 {
     link_peer p;
@@ -53,11 +73,7 @@ END_TEST
 START_TEST(link_keys_are_retired_when_both_directions_work)
 {
     link_peer p;
-    link_peer_defaults(&p);
-    link_peer_new(&p);
-    link_peer_up(&p, 1);
-    tf_link_datagram_up(p.link, p.now, 2);
-    ck_assert(link_peer_pull_packet(&p));
+    begin_second(&p);
     ck_assert_uint_eq(p.packet.generation, 2);
     ck_assert_uint_eq(p.packet.number, 0);
     ck_assert_int_eq(link_peer_say(&p, "x"), TF_OK);
@@ -77,34 +93,16 @@ START_TEST(link_keys_are_retired_when_both_directions_work)
     }
     ck_assert_int_eq(link_peer_send_packet_one(&p, 2, link_peer_ack(0)), TF_OK);
     link_peer_wait(&p, 300 * TF_MS);
-    bool retired = false;
-    while (tf_link_next_event(p.link, &event)) {
-        retired = retired || (event.type == TF_LINK_EVENT_RETIRED && event.generation == 1);
-    }
-    ck_assert(retired);
+    ck_assert(is_told(&p, TF_LINK_EVENT_RETIRED, 1));
     link_peer_free(&p);
 }
 END_TEST
-
-static bool is_told(link_peer *p, tf_link_event_type type, uint64_t generation)
-{
-    bool told = false;
-    tf_link_event event;
-    while (tf_link_next_event(p->link, &event)) {
-        told = told || (event.type == type && event.generation == generation);
-    }
-    return told;
-}
 
 /* The other way round: the peer's packets come before its answer. */
 START_TEST(link_keys_are_retired_when_the_second_direction_is_ours)
 {
     link_peer p;
-    link_peer_defaults(&p);
-    link_peer_new(&p);
-    link_peer_up(&p, 1);
-    tf_link_datagram_up(p.link, p.now, 2);
-    ck_assert(link_peer_pull_packet(&p));
+    begin_second(&p);
     ck_assert_int_eq(link_peer_send_packet_one(&p, 2, link_peer_ack(0)), TF_OK);
     link_peer_wait(&p, TF_MS);
     ck_assert_int_eq(link_peer_send_one(&p, link_peer_packet_ack(2, 0, 0)), TF_OK);
@@ -120,11 +118,7 @@ END_TEST
 START_TEST(link_challenge_outlives_the_route)
 {
     link_peer p;
-    link_peer_defaults(&p);
-    link_peer_new(&p);
-    link_peer_up(&p, 1);
-    tf_link_datagram_up(p.link, p.now, 2);
-    ck_assert(link_peer_pull_packet(&p));
+    begin_second(&p);
     (void)link_peer_get(&p, TF_FRAME_CHALLENGE);
     tf_link_datagram_down(p.link, p.now);
     p.now += TF_MS;
@@ -237,11 +231,7 @@ END_TEST
 START_TEST(link_probe_challenges_keys_that_are_not_confirmed)
 {
     link_peer p;
-    link_peer_defaults(&p);
-    link_peer_new(&p);
-    link_peer_up(&p, 1);
-    tf_link_datagram_up(p.link, p.now, 2);
-    ck_assert(link_peer_pull_packet(&p));
+    begin_second(&p);
     ck_assert(!link_peer_pull_packet(&p));
     tf_link_probe(p.link, p.now);
     unsigned challenges = 0;
